@@ -1,0 +1,32 @@
+# Everything runs in .venv, which is made on first use: Python 3.11 or newer and make are all that is needed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check bench torture clean
+
+$(VENV)/.installed-%: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e ".[$*]"
+	@touch $@
+
+demo: $(VENV)/.installed-cli  ## a worker, real sample work, a kill, a recovery; ends by itself
+	@$(BIN)/holdfast demo
+
+test: $(VENV)/.installed-test  ## the whole test suite
+	@$(BIN)/python -m pytest -n auto -q $(ARGS)
+
+check: $(VENV)/.installed-dev  ## lint, types, import layers
+	@$(BIN)/ruff check src tests bench
+	@$(BIN)/ruff format --check src tests bench
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(VENV)/.installed-bench  ## against rivals and against plain SQL, in one run
+	@$(BIN)/python -m bench $(ARGS)
+
+torture: $(VENV)/.installed-test  ## a thousand kills of workers and enqueuers, judged from ledgers outside the database
+	@$(BIN)/holdfast torture $(ARGS)
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis bench/results

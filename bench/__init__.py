@@ -1,0 +1,1 @@
+"""The benchmark: Holdfast, its rivals and plain hand-written SQL, measured in turn on one machine."""

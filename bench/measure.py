@@ -1,0 +1,75 @@
+"""Taking turns: every system once a round, a fresh directory each time, medians over the rounds."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from bench.process import ChildFailed
+from bench.systems import Entry
+
+RESULTS = Path(__file__).parent / "results"
+
+Figures = dict[str, float]
+Samples = dict[str, list[Figures]]  # by system, one per round
+
+
+@dataclass(slots=True)
+class Record:
+    """All that was measured: by measure, then by system, the figures of each round."""
+
+    measures: dict[str, Samples] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+
+    def add(self, measure: str, system: str, figures: Figures) -> None:
+        self.measures.setdefault(measure, {}).setdefault(system, []).append(figures)
+
+    def values(self, measure: str, system: str, figure: str) -> list[float]:
+        rounds = self.measures.get(measure, {}).get(system, [])
+        return [figures[figure] for figures in rounds if figure in figures]
+
+    def median(self, measure: str, system: str, figure: str) -> float | None:
+        values = self.values(measure, system, figure)
+        return median(values) if values else None
+
+    def ratio(self, measure: str, figure: str, above: str, below: str) -> float | None:
+        """The median of the ratios round by round: what slows a whole round does not count."""
+        pairs = zip(self.values(measure, above, figure), self.values(measure, below, figure), strict=False)
+        ratios = [upper / lower for upper, lower in pairs if lower]
+        return median(ratios) if ratios else None
+
+
+@contextmanager
+def fresh_directory() -> Iterator[Path]:
+    """On the repository's own file system, since a temporary one may be memory."""
+    RESULTS.mkdir(exist_ok=True)
+    directory = Path(tempfile.mkdtemp(prefix="tmp-", dir=RESULTS))
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def take_turns(
+    record: Record, measure: str, entries: Sequence[Entry], rounds: int, run: Callable[[Entry, Path], Figures]
+) -> None:
+    for turn in range(rounds):
+        for entry in rotated(entries, turn):
+            if f"{measure} {entry.name}" in record.failures:
+                continue
+            with fresh_directory() as directory:
+                try:
+                    record.add(measure, entry.name, run(entry, directory))
+                except ChildFailed as failure:
+                    record.failures[f"{measure} {entry.name}"] = str(failure)
+
+
+def rotated(entries: Sequence[Entry], turn: int) -> list[Entry]:
+    """Nobody always goes first, nor always after the same neighbour's leftovers."""
+    start = turn % len(entries) if entries else 0
+    return [*entries[start:], *entries[:start]]

@@ -1,0 +1,148 @@
+"""The figures as a person reads them, and as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sqlite3
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.measure import RESULTS, Record
+from bench.plan import Sizes
+from bench.systems import Entry
+from bench.thresholds import US, Threshold, thresholds
+
+# measure, figure, what it is called, whether more is better
+ROWS = (
+    ("one", "rate", "enqueue one by one /s", True),
+    ("threads", "rate", "enqueue, 16 threads /s", True),
+    ("bulk", "rate", "enqueue in bulk /s", True),
+    ("drain1", "rate", "drain, 1 worker /s", True),
+    ("drain2", "rate", "drain, 2 workers /s", True),
+    ("drain1", "cpu_us", "CPU of the worker µs/job", False),
+    ("drain2", "runs_too_many", "jobs run twice by 2 workers", False),
+    ("pickup", "p50_ms", "pickup p50 ms", False),
+    ("pickup", "p99_ms", "pickup p99 ms", False),
+    ("idle", "cpu_percent", "idle worker % CPU", False),
+)
+LONG_ROWS = (
+    ("long enqueue", "rate", "long run: enqueue /s", True),
+    ("long drain", "rate", "long run: drain /s", True),
+    ("long enqueue", "tenth_mb", "long run: enqueuer MB, after a tenth", False),
+    ("long enqueue", "peak_mb", "long run: enqueuer MB, at the end", False),
+    ("long drain", "tenth_mb", "long run: worker MB, after a tenth", False),
+    ("long drain", "peak_mb", "long run: worker MB, at the end", False),
+)
+
+NOTE = (
+    "  * from the first to the 1,000th job after a start on a standing backlog: compare a column with itself, since\n"
+    "    whoever claims in batches is flattered by the last batch, whose end is not in it"
+)
+
+Row = tuple[str, str, str, bool]
+
+
+def rows(record: Record) -> list[Row]:
+    levels = [measure for measure in record.measures if measure.startswith("claim, ")]
+    claims: list[Row] = [(level, "rate", f"claim, {spaced(level[7:])} /s *", True) for level in levels]
+    return [row for row in (*ROWS, *claims, *LONG_ROWS) if row[0] in record.measures]
+
+
+def spaced(level: str) -> str:
+    state, jobs = level.split()
+    return f"{int(jobs):,} {state}"
+
+
+def text(record: Record, entries: Sequence[Entry], sizes: Sizes) -> str:
+    names = [entry.name for entry in entries]
+    parts = [
+        "Medians over the rounds", table(["", *names], figures(record, names)), NOTE,
+        f"{US} as a multiple of each, and as % of the limit (round by round, then the median)",
+        table(["", *[name for name in names if name != US]], ratios(record, names)),
+        "Thresholds", table(["", "", "measured", "bound", "goal"], map(verdict, thresholds(record, sizes))),
+        "Settings", "\n".join(f"  {entry.name}: {entry.settings}" for entry in entries),
+    ]
+    if record.failures:
+        parts += ["Failed", "\n".join(f"  {what}: {why}" for what, why in record.failures.items())]
+    return "\n\n".join(parts)
+
+
+def figures(record: Record, names: Sequence[str]) -> Iterable[list[str]]:
+    for measure, figure, label, _ in rows(record):
+        yield [label, *[number(record.median(measure, name, figure)) for name in names]]
+
+
+def ratios(record: Record, names: Sequence[str]) -> Iterable[list[str]]:
+    for measure, figure, label, _ in rows(record):
+        if comparable(measure, figure) and record.values(measure, US, figure):
+            yield [label, *[ratio(record, measure, figure, name) for name in names if name != US]]
+
+
+def comparable(measure: str, figure: str) -> bool:
+    return figure != "runs_too_many" and not measure.startswith("claim, ")
+
+
+def ratio(record: Record, measure: str, figure: str, other: str) -> str:
+    value = record.ratio(measure, figure, US, other)
+    if value is None:
+        return "–"
+    return f"{value:.0%}" if other == "limit" else f"{value:.2f} ×"
+
+
+def verdict(threshold: Threshold) -> list[str]:
+    word = {None: "not measured", True: "pass", False: "FAIL"}[threshold.met]
+    sign = "≤" if threshold.at_most else "≥"
+    measured = "–" if threshold.value is None else f"{number(threshold.value)} {threshold.unit}"
+    goal = "" if threshold.goal is None else f"{sign} {number(threshold.goal)} {threshold.unit}"
+    if threshold.goal is not None and threshold.met and threshold.reaches(threshold.goal):
+        goal += " reached"
+    return [threshold.text, word, measured, f"{sign} {number(threshold.bound)} {threshold.unit}", goal]
+
+
+def number(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
+
+
+def table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
+    lines = [list(head), *map(list, body)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  " + line[0].ljust(widths[0]) + "".join("  " + cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True))
+        for line in lines
+    )
+
+
+def document(record: Record, entries: Sequence[Entry], sizes: Sizes, seconds: float) -> dict[str, Any]:
+    return {
+        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "seconds": round(seconds, 1),
+        "machine": {
+            "cores": os.cpu_count(), "system": platform.platform(), "python": platform.python_version(),
+            "sqlite": sqlite3.sqlite_version, "load": os.getloadavg(),
+        },
+        "sizes": {name: getattr(sizes, name) for name in sizes.__slots__},
+        "settings": {entry.name: entry.settings for entry in entries},
+        "rounds": record.measures,
+        "medians": {
+            label: {entry.name: record.median(measure, entry.name, figure) for entry in entries}
+            for measure, figure, label, _ in rows(record)
+        },
+        "thresholds": [
+            {"text": one.text, "value": one.value, "bound": one.bound, "goal": one.goal, "unit": one.unit, "met": one.met}
+            for one in thresholds(record, sizes)
+        ],
+        "failures": record.failures,
+    }
+
+
+def write(path: Path | None, content: dict[str, Any]) -> Path:
+    path = path or RESULTS / time.strftime("bench-%Y%m%d-%H%M%S.json", time.gmtime())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=1) + "\n")
+    return path

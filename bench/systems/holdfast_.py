@@ -1,0 +1,60 @@
+"""Holdfast itself, through its public face and with its defaults."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+from bench.job import Payload, Tally, payloads
+
+
+class HoldfastSystem:
+    def __init__(self, task: str) -> None:
+        self._task_name = task
+
+    def setup(self, directory: Path) -> None:
+        os.environ["HOLDFAST_URL"] = f"sqlite:///{directory / 'jobs.db'}"
+        tasks = importlib.import_module("bench.systems.holdfast_tasks")
+        self._app: Any = tasks.app
+        self._task: Any = getattr(tasks, self._task_name)
+
+    def send(self, argument: Payload) -> None:
+        self._task.enqueue(argument)
+
+    def share(self) -> None:
+        """Threads may call `send` as it is."""
+
+    def send_many(self, jobs: int) -> None:
+        self._app.enqueue_many(map(self._task.bind, payloads(jobs)))
+
+    def drain(self, tally: Tally) -> None:
+        worker = self._app.worker()
+        watch = Thread(target=stop_when, args=(tally.enough, worker), daemon=True)
+        watch.start()
+        worker.run_until_empty()
+        tally.enough.set()
+        watch.join()
+
+    def serve(self, stop: Event) -> None:
+        worker = self._app.worker()
+        Thread(target=stop_when, args=(stop, worker), daemon=True).start()
+        worker.run()
+
+    def close(self) -> None:
+        self._app.close()
+
+
+def stop_when(event: Event, worker: Any) -> None:
+    event.wait()
+    worker.stop()
+
+
+def plain() -> HoldfastSystem:
+    return HoldfastSystem("noop")
+
+
+def asynchronous() -> HoldfastSystem:
+    return HoldfastSystem("noop_async")

@@ -1,0 +1,209 @@
+"""The app: a database, its tasks, and the client API on both."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+
+from holdfast.client import Client
+from holdfast.domain.bounds import SECONDS_MAX
+from holdfast.domain.event import check_name
+from holdfast.domain.job import Job, Options
+from holdfast.domain.retry import Duration, Retry, seconds_of
+from holdfast.errors import SettingError
+from holdfast.events.pulse import Pulse
+from holdfast.on import On
+from holdfast.registry import AnyTask, Registry
+from holdfast.settings import (
+    CONCURRENCY,
+    GRACE_SECONDS,
+    LEASE_SECONDS,
+    PRIORITY,
+    QUEUE,
+    RETENTION_SECONDS,
+    open_store,
+    url_of,
+)
+from holdfast.store.sqlite.clock import Clock
+from holdfast.task import Task, check_priority, task_name
+from holdfast.worker.context import Context, Detached
+from holdfast.worker.worker import Worker, check_lease
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Holdfast(Client):
+    """`app = Holdfast("sqlite:///jobs.db")`. The file is created, and brought to this version's layout, on first use."""
+
+    def __init__(
+        self, url: str | None = None, *, retention: Duration | None = RETENTION_SECONDS, clock: Clock | None = None
+    ) -> None:
+        self.url = url_of(url)
+        self.store = open_store(self.url, clock)
+        self.retention_seconds = None if retention is None else min(seconds_of("retention", retention), SECONDS_MAX)
+        self.registry = Registry()
+        super().__init__(self.store, self.registry, Pulse(self.store.watcher))
+
+    # Tasks
+
+    @overload
+    def task(self, fn: Callable[Concatenate[Context, P], R], /) -> Task[P, R]: ...
+    @overload
+    def task(self, fn: Callable[P, R], /) -> Task[P, R]: ...
+    @overload
+    def task(
+        self,
+        *,
+        name: str | None = None,
+        queue: str = QUEUE,
+        priority: int = PRIORITY,
+        timeout: Duration | None = None,
+        lease: Duration | None = None,
+        retry: Retry | None = None,
+        process: bool = False,
+    ) -> TaskMaker: ...
+    def task(
+        self,
+        fn: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = QUEUE,
+        priority: int = PRIORITY,
+        timeout: Duration | None = None,
+        lease: Duration | None = None,
+        retry: Retry | None = None,
+        process: bool = False,
+    ) -> Any:
+        """Register a function, `def` or `async def`, as a task. `process=True` runs it in a process of its own."""
+        maker = TaskMaker(self, name, queue, priority, timeout, lease, retry, process)
+        return maker if fn is None else maker(fn)
+
+    @property
+    def tasks(self) -> Mapping[str, AnyTask]:
+        """All tasks of this app, by name."""
+        return self.registry.tasks
+
+    def task_named(self, name: str) -> AnyTask:
+        """The task of that name, or `UnknownTask`."""
+        return self.registry.demand(name)
+
+    # The caller's transaction
+
+    def on(self, connection: Any) -> Client:
+        """The same client inside the caller's transaction; nothing is committed here."""
+        return Client(On(connection, self.store.clock), self.registry, self._pulse, self)
+
+    # Work
+
+    def worker(
+        self,
+        queues: list[str] | tuple[str, ...] | None = None,
+        concurrency: int = CONCURRENCY,
+        name: str | None = None,
+        *,
+        lease: Duration = LEASE_SECONDS,
+        grace: Duration = GRACE_SECONDS,
+    ) -> Worker:
+        """Somebody who runs this app's tasks: `.run()`, `.run_until_empty()`, `.stop()`."""
+        return Worker(
+            self.store,
+            self.registry,
+            queues=queues,
+            concurrency=concurrency,
+            name=name,
+            lease=lease,
+            grace=grace,
+            retention_seconds=self.retention_seconds,
+        )
+
+    # The store
+
+    def migrate(self) -> list[str]:
+        """Bring the database to this version's layout; the names of what was applied."""
+        return [f"{applied.version:04d}_{applied.name}" for applied in self.store.migrate()]
+
+    def close(self) -> None:
+        """Close all connections; the app can be used again afterwards."""
+        self.store.close()
+
+    def __enter__(self) -> Holdfast:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Holdfast {self.url} with {len(self.registry.tasks)} tasks>"
+
+
+class TaskMaker:
+    """`@app.task(...)`: the options, waiting for their function."""
+
+    def __init__(
+        self,
+        app: Holdfast,
+        name: str | None,
+        queue: str,
+        priority: int,
+        timeout: Duration | None,
+        lease: Duration | None,
+        retry: Retry | None,
+        process: bool,
+    ) -> None:
+        self._app, self._name, self._process = app, name, process
+        self._queue, self._priority = check_name("queue", queue), check_priority(priority)
+        self._timeout = None if timeout is None else seconds_of("timeout", timeout, positive=True)
+        self._lease = None if lease is None else check_lease(lease)
+        self._retry = retry or Retry()
+
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Context, P], R], /) -> Task[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> Task[P, R]: ...
+    def __call__(self, fn: Callable[..., Any], /) -> Any:
+        if not callable(fn) or inspect.isclass(fn):
+            raise SettingError(f"@app.task got {fn!r}; it takes a function")
+        name = check_name("task", self._name or task_name(fn))
+        if self._process and "<locals>" in fn.__qualname__:
+            raise SettingError(f"task {name}: process=True needs a function at the top level of a module")
+        task: Task[Any, Any] = Task(
+            fn,
+            self._app,
+            name=name,
+            options=Options(task=name, queue=self._queue, priority=self._priority, attempts=self._retry.attempts),
+            retry=self._retry,
+            timeout_seconds=self._timeout,
+            lease_seconds=self._lease,
+            process=self._process,
+            takes_context=takes_context(fn),
+            detached=lambda: _detached(name, self._queue),
+        )
+        self._app.registry.add(task)
+        return task
+
+
+def takes_context(fn: Callable[..., Any]) -> bool:
+    """Whether the first parameter is annotated as Context. Anywhere else it is a mistake."""
+    annotated = [_is_context(parameter.annotation) for parameter in inspect.signature(fn).parameters.values()]
+    if any(annotated[1:]):
+        raise SettingError(f"task {fn.__qualname__}: the Context must be its first parameter")
+    return bool(annotated) and annotated[0]
+
+
+def _is_context(annotation: Any) -> bool:
+    if isinstance(annotation, str):
+        return annotation.rpartition(".")[2] == Context.__name__
+    return annotation is Context
+
+
+def _detached(name: str, queue: str) -> Context:
+    def no_job() -> Job:
+        raise SettingError(f"task {name} was called directly: there is no job; enqueue it to have one")
+
+    return Context(Detached(no_job), token=0, progress={}, meter={})

@@ -1,0 +1,208 @@
+"""A job as its users see it (`Job`), as it is asked for (`NewJob`), and as its worker gets it (`Claimed`)."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from holdfast.domain.bounds import ID_CHARS_MAX
+from holdfast.domain.key import Key, Part
+from holdfast.domain.outcome import JobError
+from holdfast.domain.states import FINAL, State
+from holdfast.errors import SettingError
+
+_OURS = re.compile(r"[0-9a-f]{32}")
+_CALLERS = re.compile(r"[A-Za-z0-9_.:@/+=-]{1,%d}" % ID_CHARS_MAX)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Thaw = Callable[[str], Any]
+"""Turns stored JSON back into a value, typed by the task's annotations where the task is known."""
+
+
+class Options(msgspec.Struct, frozen=True):
+    """Everything about a new job but its arguments; shared by all jobs of one `using(...)`."""
+
+    task: str
+    queue: str
+    priority: int
+    attempts: int
+    run_at: int | None = None
+    """Wall microseconds before which it must not run."""
+    delay: int = 0
+    """Microseconds from the moment of enqueueing; used when `run_at` is None."""
+    id: str | None = None
+    key: Key | None = None
+    tags: tuple[str, ...] = ()
+    meta: str | None = None
+    parent: str | None = None
+
+
+class NewJob(msgspec.Struct, frozen=True):
+    """One request to run a task: made by `task.bind(...)`, accepted by `enqueue` and `enqueue_many`."""
+
+    options: Options
+    arguments: str
+
+
+class Claimed(msgspec.Struct, array_like=True, frozen=True):
+    """A job as the claim hands it to its holder; the order of fields is the order of columns in `claimed.sql`."""
+
+    seq: int
+    token: int
+    lane: int
+    id: str
+    arguments: str
+    attempt: int
+    attempts_max: int
+    priority: int
+    created_at: int
+    run_after: int | None
+    started_at: int
+    progress: str | None
+    meter: str | None
+    key: str | None
+    tags: str | None
+    meta: str | None
+    parent: str | None
+    reason: str | None
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """One failed attempt of a job."""
+
+    at: datetime
+    attempt: int
+    kind: str
+    message: str
+    traceback: str
+
+
+class Job:
+    """A job, as it was when it was read. It does not change by itself: `app.get(job.id)` reads it again."""
+
+    __slots__ = (
+        "_arguments", "_result", "_thaw_arguments", "_thaw_result", "attempt", "attempts_max", "created", "created_at",
+        "error", "errors", "event_count", "finished_at", "id", "key", "meta", "meter", "parent", "priority", "progress", "queue",
+        "run_after", "same_arguments", "started_at", "state", "tags", "task", "token",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        id: str,
+        task: str,
+        queue: str,
+        state: State,
+        priority: int,
+        attempt: int,
+        attempts_max: int,
+        token: int,
+        arguments: str | None,
+        created_at: datetime,
+        thaw_arguments: Thaw,
+        thaw_result: Thaw,
+        result: str | None = None,
+        error: str | None = None,
+        errors: tuple[Attempt, ...] = (),
+        event_count: int = 1,
+        progress: dict[str, Any] | None = None,
+        meter: dict[str, float] | None = None,
+        key: tuple[Part, ...] | None = None,
+        tags: tuple[str, ...] = (),
+        meta: dict[str, Any] | None = None,
+        parent: str | None = None,
+        run_after: datetime | None = None,
+        started_at: datetime | None = None,
+        finished_at: datetime | None = None,
+        created: bool = False,
+        same_arguments: bool = True,
+    ) -> None:
+        self.id, self.task, self.queue, self.state, self.priority = id, task, queue, state, priority
+        self.attempt, self.attempts_max, self.token = attempt, attempts_max, token
+        self.error, self.errors, self.event_count = error, errors, event_count
+        self.progress: dict[str, Any] = progress or {}
+        self.meter: dict[str, float] = meter or {}
+        self.meta: dict[str, Any] = meta or {}
+        self.key, self.tags, self.parent = key, tags, parent
+        self.created_at, self.run_after = created_at, run_after
+        self.started_at, self.finished_at = started_at, finished_at
+        self.created, self.same_arguments = created, same_arguments
+        self._arguments, self._result = arguments, result
+        self._thaw_arguments, self._thaw_result = thaw_arguments, thaw_result
+
+    @property
+    def handle(self) -> str:
+        """16 hex digits for logs: the end of an id of ours, a digest of one that the caller chose."""
+        if _OURS.fullmatch(self.id):
+            return self.id[-16:]
+        return hashlib.blake2b(self.id.encode(), digest_size=8).hexdigest()
+
+    @property
+    def arguments(self) -> Any:
+        """By parameter name, only those that were given."""
+        return {} if self._arguments is None else self._thaw_arguments(self._arguments)
+
+    @property
+    def result(self) -> Any:
+        return None if self._result is None else self._thaw_result(self._result)
+
+    @property
+    def arguments_json(self) -> str:
+        """The arguments exactly as they are stored."""
+        return self._arguments or "{}"
+
+    @property
+    def result_json(self) -> str | None:
+        """The result exactly as it is stored."""
+        return self._result
+
+    @property
+    def final(self) -> bool:
+        return self.state in FINAL
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id} {self.task} {self.state} attempt {self.attempt}/{self.attempts_max}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Job) and self.id == other.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+
+class Lease:
+    """A claim on one job: whoever has the current token may write about it, nobody else."""
+
+    __slots__ = ("expires_at", "job", "seconds", "seq", "token", "worker")
+
+    def __init__(self, job: Job, seq: int, token: int, worker: int, seconds: float, expires_at: datetime) -> None:
+        self.job, self.seq, self.token, self.worker = job, seq, token, worker
+        self.seconds, self.expires_at = seconds, expires_at
+
+    def __repr__(self) -> str:
+        return f"<Lease on {self.job.id} token {self.token} until {self.expires_at:%H:%M:%S}>"
+
+
+def check_id(id: str) -> str:
+    if not isinstance(id, str) or not _CALLERS.fullmatch(id):
+        raise SettingError(f"job id {id!r} cannot be used: 1 to {ID_CHARS_MAX} letters, digits and _ . : @ / + = -")
+    return id
+
+
+def micros_of(moment: datetime) -> int:
+    """An aware datetime as wall microseconds; a naive one is refused, since nobody knows which instant it means."""
+    if moment.tzinfo is None:
+        raise SettingError(f"datetime {moment.isoformat()} has no timezone; use for example datetime.now(UTC)")
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def moment_of(micros: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=micros)
+
+
+__all__ = ["Attempt", "Claimed", "Job", "JobError", "Lease", "NewJob", "Options", "check_id", "micros_of", "moment_of"]

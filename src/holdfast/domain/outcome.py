@@ -1,0 +1,181 @@
+"""How one run of a job ended, and what follows from it.
+
+A run ends in a value (`Outcome`); `settle` decides, without a database or a clock, which move that makes; the store
+writes it down. A task chooses its outcome by returning, by raising, or by raising one of the exceptions below.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from holdfast.domain.bounds import ERROR_MESSAGE_CHARS_MAX, REASON_CHARS_MAX, TRACEBACK_CHARS_MAX
+from holdfast.domain.codec import clip
+from holdfast.domain.retry import Duration, Retry, seconds_of
+from holdfast.domain.states import State, move
+
+
+class Ending(Exception):
+    """A task raises one of these to end its run on purpose."""
+
+
+class RetryAfter(Ending):
+    """Try again after so many seconds; costs an attempt, as any failed run does."""
+
+    def __init__(self, seconds: Duration, reason: str = "asked to be tried again later") -> None:
+        super().__init__(reason)
+        self.seconds = seconds_of("RetryAfter", seconds)
+        self.reason = reason
+
+
+class Snooze(Ending):
+    """Not now: run again after so many seconds. Costs no attempt."""
+
+    def __init__(self, seconds: Duration, reason: str = "") -> None:
+        super().__init__(reason)
+        self.seconds = seconds_of("Snooze", seconds)
+        self.reason = reason
+
+
+class Skip(Ending):
+    """End the job on purpose; not an error."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Fatal(Ending):
+    """Fail for good, whatever attempts are left."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Cancelled(Ending):
+    """The job stopped because it was asked to, or asks to be counted as cancelled."""
+
+    def __init__(self, reason: str = "cancelled by its task") -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class JobError(msgspec.Struct, frozen=True):
+    """Why an attempt failed, as text: an exception is never rebuilt from the store."""
+
+    kind: str
+    message: str
+    traceback: str = ""
+
+    @property
+    def line(self) -> str:
+        return f"{self.kind}: {self.message}" if self.message else self.kind
+
+
+class Succeeded(msgspec.Struct, frozen=True):
+    result: str
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """`retryable` was decided where the exception's class is known; `after_seconds` overrides the policy's delay."""
+
+    error: JobError
+    retryable: bool = True
+    after_seconds: float | None = None
+
+
+class Snoozed(msgspec.Struct, frozen=True):
+    seconds: float
+    reason: str = ""
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    reason: str
+
+
+class WasCancelled(msgspec.Struct, frozen=True):
+    reason: str
+
+
+class Released(msgspec.Struct, frozen=True):
+    """Handed back unfinished; costs no attempt."""
+
+    reason: str
+
+
+Outcome = Succeeded | Failed | Snoozed | Skipped | WasCancelled | Released
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What the store has to write about a running job that ended its run."""
+
+    verb: str
+    state: State
+    result: str | None = None
+    reason: str | None = None
+    error: JobError | None = None
+    delay_seconds: float | None = None
+    attempt_cost: int = 1
+    data: dict[str, Any] | None = None
+
+
+def settle(attempt: int, attempts_max: int, outcome: Outcome, retry: Retry, chance: float) -> Change:
+    """The move that an outcome makes. `attempt` is the run that ended, `chance` places a delay within its jitter."""
+    match outcome:
+        case Succeeded(result=result):
+            return _change("finish", result=result)
+        case Failed(error=error, retryable=retryable, after_seconds=after):
+            if not retryable or attempt >= attempts_max:
+                return _change("fail", reason=error.line, error=error, data=_seen(error, attempt, attempts_max))
+            delay = retry.delay_seconds(attempt, chance) if after is None else after
+            seen = {**_seen(error, attempt, attempts_max), "delay_seconds": round(delay, 3)}
+            return _change("back_off", reason=error.line, error=error, delay_seconds=delay, data=seen)
+        case Snoozed(seconds=seconds, reason=reason):
+            said = {"seconds": seconds, "reason": reason} if reason else {"seconds": seconds}
+            return _change("snooze", delay_seconds=seconds, attempt_cost=0, data=said)
+        case Skipped(reason=reason):
+            return _change("skip", reason=reason, data={"reason": reason})
+        case WasCancelled(reason=reason):
+            return _change("cancel", reason=reason, data={"reason": reason})
+        case Released(reason=reason):
+            return _change("release", attempt_cost=0, data={"reason": reason})
+
+
+def _seen(error: JobError, attempt: int, attempts_max: int) -> dict[str, Any]:
+    return {"kind": error.kind, "message": error.message, "attempt": attempt, "attempts_max": attempts_max}
+
+
+def _change(verb: str, **fields: Any) -> Change:
+    state = move(State.RUNNING, verb)
+    assert state is not None
+    return Change(verb=verb, state=state, **fields)
+
+
+def outcome_of(error: BaseException, retry: Retry, traceback: str = "") -> Outcome:
+    """What a raised exception means for the run that raised it."""
+    match error:
+        case Snooze():
+            return Snoozed(error.seconds, error.reason)
+        case Skip():
+            return Skipped(clip(error.reason, REASON_CHARS_MAX))
+        case Cancelled():
+            return WasCancelled(clip(error.reason, REASON_CHARS_MAX))
+        case RetryAfter():
+            return Failed(error_of(error, traceback), after_seconds=error.seconds)
+        case Fatal():
+            return Failed(error_of(error, traceback), retryable=False)
+    return Failed(error_of(error, traceback), retryable=retry.wants(error))
+
+
+def error_of(error: BaseException, traceback: str = "") -> JobError:
+    """An exception as text that can be stored, whatever it holds and however it prints."""
+    kind = type(error).__qualname__
+    if type(error).__module__ not in ("builtins", "__main__") and not isinstance(error, Ending):
+        kind = f"{type(error).__module__}.{kind}"
+    try:
+        message = str(error)
+    except Exception as second:
+        message = f"(its message could not be read: {type(second).__name__})"
+    return JobError(kind, clip(message, ERROR_MESSAGE_CHARS_MAX), clip(traceback, TRACEBACK_CHARS_MAX))

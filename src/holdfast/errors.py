@@ -1,0 +1,59 @@
+"""Every error that Holdfast raises on purpose.
+
+A message says what was wrong, with the value, and what to do about it, in one line: the CLI prints it as it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from holdfast.domain.job import Job
+
+
+class HoldfastError(Exception):
+    """The parent of all errors here."""
+
+
+class PayloadError(HoldfastError, ValueError):
+    """A value cannot be stored: not JSON, too large, or not what the task's signature asks for."""
+
+
+class UnknownTask(HoldfastError, LookupError):
+    """No task of that name is registered with this app."""
+
+
+class JobNotFound(HoldfastError, LookupError):
+    """There is no job with that id (any more)."""
+
+
+class IllegalMove(HoldfastError):
+    """The job's state does not allow this verb."""
+
+
+class LeaseLost(HoldfastError):
+    """The job was taken from this holder: its token is not the current one, and nothing was written."""
+
+
+class Conflict(HoldfastError):
+    """The key (or the caller-chosen id) is held by another job: see `.job`."""
+
+    def __init__(self, message: str, job: Job | None = None) -> None:
+        super().__init__(message)
+        self.job = job
+
+
+class QueueFull(HoldfastError):
+    """The queue is at its bound; `.retry_after` says in how many seconds it is worth another try."""
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class StoreUnavailable(HoldfastError):
+    """The database cannot be opened, read or written now. Nothing was acknowledged."""
+
+
+class SettingError(HoldfastError, ValueError):
+    """A setting, an option or an argument to Holdfast itself has a value that makes no sense."""

@@ -1,0 +1,1 @@
+"""Who is told: following what happens, without asking the store once per follower."""

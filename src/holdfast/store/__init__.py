@@ -1,0 +1,1 @@
+"""What is remembered: operations as generators of statements, and the databases that run them."""

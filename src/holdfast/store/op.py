@@ -1,0 +1,68 @@
+"""Operations are generators of statements; these two functions drive them.
+
+An operation yields a `Statement` and is sent its rows; it does no I/O and knows no driver. So one source serves sync and
+async code, a transaction that the caller owns, and tests that crash at every statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+
+
+class Statement(NamedTuple):
+    """A verb (the name of a `.sql` file) and its parameters, or many rows of them in the file's order."""
+
+    verb: str
+    parameters: Mapping[str, Any] = {}
+    rows: Sequence[Row] | None = None
+
+
+Op = Generator[Statement, list[Row], T]
+
+
+class Moment(NamedTuple):
+    """The time of an operation: wall clock and lease clock in microseconds, and the boot that the latter counts from."""
+
+    now: int
+    tick: int
+    boot: str
+
+
+Make = Callable[[Moment], Op[T]]
+"""An operation that is told the time when its transaction has begun, not when its caller began to wait for it."""
+
+
+class Connection(Protocol):
+    def run(self, statement: Statement) -> list[Row]: ...
+
+
+class AsyncConnection(Protocol):
+    def run(self, statement: Statement) -> Awaitable[list[Row]]: ...
+
+
+def drive(op: Op[T], connection: Connection) -> T:
+    try:
+        statement = next(op)
+        while True:
+            statement = op.send(connection.run(statement))
+    except StopIteration as end:
+        value: T = end.value
+        return value
+    finally:
+        op.close()
+
+
+async def adrive(op: Op[T], connection: AsyncConnection) -> T:
+    try:
+        statement = next(op)
+        while True:
+            statement = op.send(await connection.run(statement))
+    except StopIteration as end:
+        value: T = end.value
+        return value
+    finally:
+        op.close()

@@ -1,0 +1,119 @@
+"""Rows of the store as the domain's objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from holdfast.domain.event import Event
+from holdfast.domain.job import Attempt, Claimed, Job, Thaw, moment_of
+from holdfast.domain.key import Holder
+from holdfast.domain.states import State
+from holdfast.store.op import Row
+
+_decode = msgspec.json.decode
+_decode_errors = msgspec.json.Decoder(list[tuple[int, int, str, str, str]]).decode
+
+
+class Names:
+    """How to turn stored JSON of a task into values; a task that is not known here gives plain JSON."""
+
+    def arguments(self, task: str) -> Thaw:
+        return _decode
+
+    def result(self, task: str) -> Thaw:
+        return _decode
+
+
+def job_of(row: Row, names: Names) -> Job:
+    """From the columns of the view `holdfast_browse`, in its order."""
+    (_, id, task, queue, _, state, priority, attempt, attempts_max, token, event_count, arguments, result, reason, progress,
+     meter, key, tags, meta, parent, created_at, run_after, started_at, finished_at, errors) = row  # fmt: skip
+    return Job(
+        id=id,
+        task=task,
+        queue=queue,
+        state=State(state),
+        priority=priority,
+        attempt=attempt,
+        attempts_max=attempts_max,
+        token=token,
+        event_count=event_count,
+        arguments=arguments,
+        result=result,
+        error=reason,
+        errors=_errors(errors),
+        **_described(progress, meter, key, tags, meta),
+        parent=parent,
+        created_at=moment_of(created_at),
+        run_after=None if run_after is None else moment_of(run_after),
+        started_at=None if started_at is None else moment_of(started_at),
+        finished_at=None if finished_at is None else moment_of(finished_at),
+        thaw_arguments=names.arguments(task),
+        thaw_result=names.result(task),
+    )
+
+
+def job_of_claimed(claimed: Claimed, task: str, queue: str, names: Names) -> Job:
+    """The job as its holder sees it when it starts to run."""
+    return Job(
+        id=claimed.id,
+        task=task,
+        queue=queue,
+        state=State.RUNNING,
+        priority=claimed.priority,
+        attempt=claimed.attempt,
+        attempts_max=claimed.attempts_max,
+        token=claimed.token,
+        arguments=claimed.arguments,
+        error=claimed.reason,
+        **_described(claimed.progress, claimed.meter, claimed.key, claimed.tags, claimed.meta),
+        parent=claimed.parent,
+        created_at=moment_of(claimed.created_at),
+        run_after=None if claimed.run_after is None else moment_of(claimed.run_after),
+        started_at=moment_of(claimed.started_at),
+        thaw_arguments=names.arguments(task),
+        thaw_result=names.result(task),
+    )
+
+
+def job_of_key(holder: Holder, names: Names) -> Job:
+    """What is left of a job that was pruned while its key lives on: its id and how it ended."""
+    return Job(
+        id=holder.id,
+        task=holder.task,
+        queue=holder.queue,
+        state=State(holder.ended or State.SUCCEEDED),
+        priority=0,
+        attempt=0,
+        attempts_max=0,
+        token=0,
+        arguments=None,
+        created_at=moment_of(holder.created_at),
+        thaw_arguments=names.arguments(holder.task),
+        thaw_result=names.result(holder.task),
+    )
+
+
+def event_of(id: str, row: Row) -> Event:
+    number, kind, at, data = row
+    return Event(job=id, number=number, kind=kind, at=moment_of(at), data=None if data is None else _decode(data))
+
+
+def _described(
+    progress: str | None, meter: str | None, key: str | None, tags: str | None, meta: str | None
+) -> dict[str, Any]:
+    return {
+        "progress": _decode(progress) if progress else None,
+        "meter": _decode(meter) if meter else None,
+        "key": tuple(_decode(key)) if key else None,
+        "tags": tuple(_decode(tags)) if tags else (),
+        "meta": _decode(meta) if meta else None,
+    }
+
+
+def _errors(text: str | None) -> tuple[Attempt, ...]:
+    if not text or text == "[]":
+        return ()
+    return tuple(Attempt(moment_of(at), *rest) for at, *rest in _decode_errors(text))

@@ -1,0 +1,149 @@
+"""Writing down what holders say about their jobs, in batches: progress, events, meters, and how a run ended.
+
+Whatever carries a token that is not the current one is left out, whole, and named in the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from holdfast.domain.bounds import ERRORS_PER_JOB_MAX
+from holdfast.domain.outcome import Change
+from holdfast.domain.states import EVENTS, FINAL, State
+from holdfast.store.op import Moment, Op, Statement
+
+_encode = msgspec.json.Encoder().encode
+_decode_seqs = msgspec.json.Decoder(list[int]).decode
+
+Emitted = tuple[str, int, str | None]
+"""An event of the task's own: kind, wall microseconds, data as JSON."""
+
+
+class Report(msgspec.Struct):
+    """All that is to be said about one job in one batch; `change` ends its run."""
+
+    seq: int
+    token: int
+    lane: int
+    attempt: int
+    change: Change | None = None
+    events: Sequence[Emitted] = ()
+    progress: str | None = None
+    meter: str | None = None
+    spent: dict[str, float] | None = None
+    """What was added to the meter since the last report."""
+
+    @property
+    def plain(self) -> bool:
+        """A success with nothing else to say: most of all reports, and worth a short way."""
+        change = self.change
+        return (
+            change is not None
+            and change.verb == "finish"
+            and not self.events
+            and self.progress is None
+            and self.meter is None
+            and self.spent is None
+        )
+
+
+def settle(moment: Moment, reports: Sequence[Report]) -> Op[set[int]]:
+    """Write what may be written; the seqs of reports whose token is no longer current come back."""
+    leases = _json([(report.seq, report.token) for report in reports])
+    held = set(_decode_seqs((yield Statement("held", {"leases": leases}))[0][0]))
+    mine = reports if len(held) == len(reports) else [report for report in reports if report.seq in held]
+    plain = [report for report in mine if report.plain]
+    other = [report for report in mine if not report.plain] if len(plain) < len(mine) else []
+    if other:
+        yield from _tell(moment, other)
+    ended = [report for report in other if report.change is not None]
+    if ended:
+        yield from _move(moment, ended)
+    if plain:
+        yield from _succeed(moment, plain)
+    return set() if len(held) == len(reports) else {report.seq for report in reports} - held
+
+
+def _succeed(moment: Moment, reports: list[Report]) -> Op[None]:
+    results = _json([(report.seq, report.change.result) for report in reports if report.change])
+    seqs = _json([report.seq for report in reports])
+    yield Statement("end_leases", {"seqs": seqs})
+    yield Statement("succeed_jobs", {"now": moment.now, "results": results})
+    yield Statement("record_succeeded", {"now": moment.now, "seqs": seqs})
+    yield Statement("add_finished", {"now": moment.now, "seqs": seqs})
+
+
+def _tell(moment: Moment, reports: list[Report]) -> Op[None]:
+    """Events first (a task's own, then the move's), then the count that numbers the next ones."""
+    events: list[tuple[int, int, str, int, str | None]] = []
+    counts: list[tuple[int, int]] = []
+    for report in reports:
+        own = [*report.events, *_moved(report, moment.now)]
+        events += [(report.seq, offset, *event) for offset, event in enumerate(own, 1)]
+        if own:
+            counts.append((report.seq, len(own)))
+    if events:
+        yield Statement("record_events", {"events": _json(events)})
+        yield Statement("count_events", {"counts": _json(counts)})
+    told = [(report.seq, report.progress, report.meter) for report in reports if report.progress or report.meter]
+    if told:
+        yield Statement("set_progress", {"told": _json(told)})
+    spent = _spent(moment, reports)
+    if spent:
+        yield Statement("add_meters", {"spent": _json(spent)})
+
+
+def _moved(report: Report, now: int) -> list[Emitted]:
+    change = report.change
+    if change is None:
+        return []
+    return [(EVENTS[change.verb], now, None if change.data is None else _json(change.data))]
+
+
+def _spent(moment: Moment, reports: list[Report]) -> list[tuple[str, int, str, float]]:
+    day = datetime.fromtimestamp(moment.now / 1e6, UTC).date().isoformat()
+    total: dict[tuple[int, str], float] = {}
+    for report in reports:
+        for name, amount in (report.spent or {}).items():
+            total[report.lane, name] = total.get((report.lane, name), 0.0) + amount
+    return [(day, lane, name, amount) for (lane, name), amount in total.items()]
+
+
+def _move(moment: Moment, reports: list[Report]) -> Op[None]:
+    changes, errors = [], []
+    into: dict[State, list[int]] = {}
+    for report in reports:
+        change = report.change
+        assert change is not None
+        due = None if change.delay_seconds is None else moment.now + int(change.delay_seconds * 1e6)
+        ended = moment.now if change.state in FINAL else None
+        changes.append((report.seq, change.state, change.result, change.reason, due, ended, 1 - change.attempt_cost))
+        into.setdefault(change.state, []).append(report.seq)
+        if change.error is not None:
+            error = change.error
+            errors.append((report.seq, report.attempt, moment.now, error.kind, error.message, error.traceback))
+    yield Statement("end_leases", {"seqs": _json([report.seq for report in reports])})
+    yield Statement("move_jobs", {"changes": _json(changes)})
+    yield from _place(moment, into)
+    if errors:
+        yield Statement("add_errors", {"errors": _json(errors)})
+        yield Statement("trim_errors", {"seqs": _json([error[0] for error in errors]), "keep": ERRORS_PER_JOB_MAX})
+
+
+def _place(moment: Moment, into: dict[State, list[int]]) -> Op[None]:
+    """Into the narrow table of the state that each job moved to."""
+    final = [seq for state, seqs in into.items() if state in FINAL for seq in seqs]
+    if final:
+        yield Statement("add_finished", {"now": moment.now, "seqs": _json(final)})
+    if State.READY in into:
+        yield Statement("ready_jobs", {"seqs": _json(into[State.READY])})
+    if State.SCHEDULED in into:
+        yield Statement("schedule_jobs", {"seqs": _json(into[State.SCHEDULED])})
+
+
+def _json(value: Any) -> str:
+    return _encode(value).decode()

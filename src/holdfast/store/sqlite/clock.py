@@ -1,0 +1,55 @@
+"""Two times: the wall's, for people and schedules, and one that nobody can set, for leases.
+
+A lease must not end because somebody set the clock, and must end if the machine slept through it. The tick
+starts again at every boot, so a stored tick means something only beside the boot id it was read under.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from functools import cache
+from pathlib import Path
+from typing import Final, Protocol
+
+_BOOT_ID_LINUX: Final = Path("/proc/sys/kernel/random/boot_id")
+_BOOT_ID_MAC: Final = ("/usr/sbin/sysctl", "-n", "kern.bootsessionuuid")
+_TICK_CLOCK: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+class Clock(Protocol):
+    def now(self) -> int:
+        """Wall time, in microseconds since 1970."""
+
+    def tick(self) -> int:
+        """Microseconds since some moment before now; moved by nothing but time, suspend included."""
+
+    def boot(self) -> str:
+        """Names the boot that `tick` counts in; empty where the system has no such name."""
+
+
+class SystemClock:
+    """The machine's own clocks."""
+
+    __slots__ = ()
+
+    def now(self) -> int:
+        return time.time_ns() // 1000
+
+    def tick(self) -> int:
+        return time.clock_gettime_ns(_TICK_CLOCK) // 1000
+
+    def boot(self) -> str:
+        return _boot_id(sys.platform)
+
+
+@cache
+def _boot_id(platform: str) -> str:
+    try:
+        if platform == "darwin":
+            answer = subprocess.run(_BOOT_ID_MAC, capture_output=True, text=True, timeout=5, check=True)
+            return answer.stdout.strip()
+        return _BOOT_ID_LINUX.read_text("ascii").strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""

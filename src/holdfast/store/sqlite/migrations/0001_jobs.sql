@@ -1,0 +1,170 @@
+-- The layout. A job's row is written in place; which jobs are ready, scheduled, running or finished is kept in narrow
+-- tables of their own, so that a claim never sees history, and a blocked job can leave the ready table.
+-- Times are microseconds: wall clock since 1970, but `*_tick`, which count from the boot named beside them.
+
+CREATE TABLE holdfast_counter (
+    name  TEXT PRIMARY KEY NOT NULL,
+    value INTEGER NOT NULL
+) WITHOUT ROWID;
+
+INSERT INTO holdfast_counter (name, value) VALUES ('job', 0), ('worker', 0);
+
+-- A lane is a (queue, task) pair: what claims choose from.
+CREATE TABLE holdfast_lane (
+    lane  INTEGER PRIMARY KEY,
+    queue TEXT NOT NULL,
+    task  TEXT NOT NULL,
+    UNIQUE (queue, task)
+);
+
+CREATE TABLE holdfast_job (
+    seq          INTEGER PRIMARY KEY,
+    id           TEXT NOT NULL UNIQUE,
+    lane         INTEGER NOT NULL,
+    state        TEXT NOT NULL CHECK (state IN (
+                     'scheduled', 'ready', 'running', 'waiting', 'succeeded', 'failed', 'cancelled', 'skipped')),
+    priority     INTEGER NOT NULL,
+    attempt      INTEGER NOT NULL DEFAULT 0,
+    attempts_max INTEGER NOT NULL,
+    token        INTEGER NOT NULL DEFAULT 0,
+    event_count  INTEGER NOT NULL DEFAULT 1,
+    created_at   INTEGER NOT NULL,
+    run_after    INTEGER,
+    started_at   INTEGER,
+    finished_at  INTEGER,
+    arguments    TEXT NOT NULL,
+    result       TEXT,
+    reason       TEXT,
+    progress     TEXT,
+    meter        TEXT,
+    key          TEXT,
+    tags         TEXT,
+    meta         TEXT,
+    parent       TEXT
+);
+
+CREATE INDEX holdfast_job_parent ON holdfast_job (parent, seq) WHERE parent IS NOT NULL;
+
+CREATE TABLE holdfast_ready (
+    lane     INTEGER NOT NULL,
+    priority INTEGER NOT NULL,
+    seq      INTEGER NOT NULL,
+    PRIMARY KEY (lane, priority, seq)
+) WITHOUT ROWID;
+
+CREATE TABLE holdfast_scheduled (
+    run_after INTEGER NOT NULL,
+    seq       INTEGER NOT NULL,
+    lane      INTEGER NOT NULL,
+    PRIMARY KEY (run_after, seq)
+) WITHOUT ROWID;
+
+-- The claim is a row, so the claim is the fence. Its lease runs out `lease` microseconds after its worker's last beat.
+CREATE TABLE holdfast_running (
+    seq    INTEGER PRIMARY KEY,
+    token  INTEGER NOT NULL,
+    worker INTEGER NOT NULL,
+    lease  INTEGER NOT NULL,
+    lane   INTEGER NOT NULL
+);
+
+CREATE TABLE holdfast_finished (
+    finished_at INTEGER NOT NULL,
+    seq         INTEGER NOT NULL,
+    state       TEXT NOT NULL,
+    lane        INTEGER NOT NULL,
+    PRIMARY KEY (finished_at, seq)
+) WITHOUT ROWID;
+
+CREATE INDEX holdfast_finished_unsuccessful ON holdfast_finished (state, seq) WHERE state <> 'succeeded';
+
+CREATE TABLE holdfast_event (
+    job    INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    kind   TEXT NOT NULL,
+    at     INTEGER NOT NULL,
+    data   TEXT,
+    PRIMARY KEY (job, number)
+) WITHOUT ROWID;
+
+CREATE TABLE holdfast_error (
+    job       INTEGER NOT NULL,
+    token     INTEGER NOT NULL,
+    attempt   INTEGER NOT NULL,
+    at        INTEGER NOT NULL,
+    kind      TEXT NOT NULL,
+    message   TEXT NOT NULL,
+    traceback TEXT NOT NULL,
+    PRIMARY KEY (job, token)
+) WITHOUT ROWID;
+
+-- `ended` is set when the job itself was pruned: a key that lasts forever outlives its job.
+CREATE TABLE holdfast_key (
+    key        TEXT PRIMARY KEY NOT NULL,
+    seq        INTEGER NOT NULL,
+    id         TEXT NOT NULL,
+    scope      TEXT NOT NULL,
+    until      INTEGER,
+    failed     TEXT NOT NULL,
+    ended      TEXT,
+    lane       INTEGER NOT NULL,
+    created_at INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE holdfast_tag (
+    tag TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (tag, seq)
+) WITHOUT ROWID;
+
+-- One beat per worker renews all of its leases. A claim made by hand is a worker of its own.
+CREATE TABLE holdfast_worker (
+    id         INTEGER PRIMARY KEY,
+    name       TEXT NOT NULL,
+    host       TEXT NOT NULL,
+    pid        INTEGER NOT NULL,
+    by_hand    INTEGER NOT NULL,
+    started_at INTEGER NOT NULL,
+    beat_at    INTEGER NOT NULL,
+    beat_tick  INTEGER NOT NULL,
+    boot       TEXT NOT NULL,
+    lease_min  INTEGER NOT NULL
+);
+
+-- What a worker must be told about a job that was taken from it.
+CREATE TABLE holdfast_notice (
+    worker INTEGER NOT NULL,
+    seq    INTEGER NOT NULL,
+    token  INTEGER NOT NULL,
+    kind   TEXT NOT NULL,
+    PRIMARY KEY (worker, seq, token)
+) WITHOUT ROWID;
+
+CREATE TABLE holdfast_meter (
+    day    TEXT NOT NULL,
+    lane   INTEGER NOT NULL,
+    name   TEXT NOT NULL,
+    amount REAL NOT NULL,
+    PRIMARY KEY (day, lane, name)
+) WITHOUT ROWID;
+
+-- For our own reads: every column of a job, its lane by name, and its failed attempts.
+CREATE VIEW holdfast_browse AS
+SELECT job.seq, job.id, lane.task, lane.queue, job.lane, job.state, job.priority, job.attempt, job.attempts_max, job.token,
+       job.event_count, job.arguments, job.result, job.reason, job.progress, job.meter, job.key, job.tags, job.meta,
+       job.parent, job.created_at, job.run_after, job.started_at, job.finished_at,
+       (SELECT json_group_array(json_array(at, attempt, kind, message, traceback))
+          FROM (SELECT error.* FROM holdfast_error AS error WHERE error.job = job.seq ORDER BY error.token)) AS errors
+  FROM holdfast_job AS job
+  JOIN holdfast_lane AS lane ON lane.lane = job.lane;
+
+-- For people: SELECT * FROM holdfast_jobs.
+CREATE VIEW holdfast_jobs AS
+SELECT job.id, lane.task, lane.queue, job.state, job.priority, job.attempt, job.attempts_max, job.arguments, job.result,
+       job.reason AS error, job.progress, job.meter, job.key, job.tags, job.meta, job.parent,
+       datetime(job.created_at / 1000000, 'unixepoch') AS created_at,
+       datetime(job.run_after / 1000000, 'unixepoch') AS run_after,
+       datetime(job.started_at / 1000000, 'unixepoch') AS started_at,
+       datetime(job.finished_at / 1000000, 'unixepoch') AS finished_at
+  FROM holdfast_job AS job
+  JOIN holdfast_lane AS lane ON lane.lane = job.lane;

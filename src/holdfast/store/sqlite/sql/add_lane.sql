@@ -1,0 +1,1 @@
+INSERT INTO holdfast_lane (queue, task) VALUES (:queue, :task) RETURNING lane

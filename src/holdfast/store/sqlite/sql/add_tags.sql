@@ -1,0 +1,1 @@
+INSERT OR IGNORE INTO holdfast_tag (tag, seq) VALUES (:tag, :seq)

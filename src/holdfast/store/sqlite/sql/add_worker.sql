@@ -1,0 +1,2 @@
+INSERT INTO holdfast_worker (id, name, host, pid, by_hand, started_at, beat_at, beat_tick, boot, lease_min)
+VALUES (:id, :name, :host, :pid, :by_hand, :now, :now, :tick, :boot, :lease_min)

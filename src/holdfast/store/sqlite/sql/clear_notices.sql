@@ -1,0 +1,1 @@
+DELETE FROM holdfast_notice WHERE worker = :worker

@@ -1,0 +1,4 @@
+-- counts: [seq, how many]
+UPDATE holdfast_job SET event_count = event_count + json_extract(added.value, '$[1]')
+  FROM json_each(:counts) AS added
+ WHERE holdfast_job.seq = json_extract(added.value, '$[0]')

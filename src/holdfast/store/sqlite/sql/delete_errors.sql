@@ -1,0 +1,1 @@
+DELETE FROM holdfast_error WHERE job IN (SELECT value FROM json_each(:seqs))

@@ -1,0 +1,1 @@
+DELETE FROM holdfast_event WHERE job IN (SELECT value FROM json_each(:seqs))

@@ -1,0 +1,1 @@
+DELETE FROM holdfast_running WHERE seq IN (SELECT value FROM json_each(:seqs))

@@ -1,0 +1,1 @@
+SELECT * FROM holdfast_browse WHERE id = :id

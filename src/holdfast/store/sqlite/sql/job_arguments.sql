@@ -1,0 +1,1 @@
+SELECT arguments FROM holdfast_job WHERE seq = :seq

@@ -1,0 +1,8 @@
+SELECT * FROM holdfast_browse
+ WHERE seq IN (SELECT seq FROM holdfast_tag WHERE tag = :tag)
+   AND (:cursor IS NULL OR seq * :direction > :cursor * :direction)
+   AND (:state IS NULL OR state = :state)
+   AND (:queue IS NULL OR queue = :queue)
+   AND (:task IS NULL OR task = :task)
+   AND (:parent IS NULL OR parent = :parent)
+ ORDER BY seq * :direction LIMIT :limit

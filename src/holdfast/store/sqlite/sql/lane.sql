@@ -1,0 +1,1 @@
+SELECT lane FROM holdfast_lane WHERE queue = :queue AND task = :task

@@ -1,0 +1,1 @@
+DELETE FROM holdfast_ready WHERE lane = :lane AND priority = :priority AND seq = :seq

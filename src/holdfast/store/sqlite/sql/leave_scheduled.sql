@@ -1,0 +1,1 @@
+DELETE FROM holdfast_scheduled WHERE run_after = :run_after AND seq = :seq

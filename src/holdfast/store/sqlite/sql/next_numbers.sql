@@ -1,0 +1,1 @@
+UPDATE holdfast_counter SET value = value + :count WHERE name = :name RETURNING value

@@ -1,0 +1,1 @@
+SELECT seq, token, kind FROM holdfast_notice WHERE worker = :worker

@@ -1,0 +1,2 @@
+SELECT json_group_array(json_array(priority, seq))
+  FROM (SELECT priority, seq FROM holdfast_ready WHERE lane = :lane ORDER BY priority, seq LIMIT :limit)

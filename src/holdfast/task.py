@@ -1,0 +1,167 @@
+"""A task: a function that can be enqueued. Calling it runs it, as before."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar
+
+import msgspec
+
+from holdfast.domain import codec
+from holdfast.domain.bounds import META_BYTES_MAX, PRIORITY_MAX, TAGS_MAX
+from holdfast.domain.event import check_name
+from holdfast.domain.job import Job, NewJob, Options, check_id, micros_of
+from holdfast.domain.key import Key, Part, key_of
+from holdfast.domain.retry import Duration, Retry, check_attempts, seconds_of
+from holdfast.domain.signature import Signature
+from holdfast.errors import SettingError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Enqueuer(Protocol):
+    """What a task needs of the app."""
+
+    def enqueue(self, job: NewJob) -> Job: ...
+    async def aenqueue(self, job: NewJob) -> Job: ...
+    def on(self, connection: Any) -> Enqueuer: ...
+
+
+class Task(Generic[P, R]):
+    """A registered function. `task(...)` runs it here; `task.enqueue(...)` asks a worker to."""
+
+    def __init__(
+        self,
+        fn: Callable[..., R],
+        app: Enqueuer,
+        *,
+        name: str,
+        options: Options,
+        retry: Retry,
+        timeout_seconds: float | None,
+        lease_seconds: float | None,
+        process: bool,
+        takes_context: bool,
+        detached: Callable[[], Any],
+    ) -> None:
+        self.fn, self.app, self.name = fn, app, name
+        self.options, self.retry = options, retry
+        self.timeout_seconds, self.lease_seconds = timeout_seconds, lease_seconds
+        self.process, self.takes_context = process, takes_context
+        self.is_async = inspect.iscoroutinefunction(fn)
+        self.signature = Signature.of(fn, takes_context=takes_context)
+        self._detached = detached
+        self.__doc__, self.__name__, self.__wrapped__ = fn.__doc__, fn.__name__, fn
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run the function here and now; a context that leads nowhere stands in for the worker's."""
+        return self.fn(self._detached(), *args, **kwargs) if self.takes_context else self.fn(*args, **kwargs)
+
+    def bind(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
+        """A job to be enqueued later, for `enqueue_many`; its arguments are checked now."""
+        return NewJob(self.options, self.signature.bind(args, kwargs))
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job:
+        return self.app.enqueue(NewJob(self.options, self.signature.bind(args, kwargs)))
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job:
+        return await self.app.aenqueue(NewJob(self.options, self.signature.bind(args, kwargs)))
+
+    def using(
+        self,
+        *,
+        key: Key | Part | tuple[Part, ...] | None = None,
+        priority: int | None = None,
+        run_after: datetime | Duration | None = None,
+        queue: str | None = None,
+        attempts: int | None = None,
+        id: str | None = None,
+        tags: Sequence[str] | None = None,
+        meta: dict[str, Any] | None = None,
+        parent: str | Job | None = None,
+        on: Any = None,
+    ) -> Task[P, R]:
+        """The same task with other options for the jobs that are enqueued through it."""
+        options = changed(
+            self.options, key=key, priority=priority, run_after=run_after, queue=queue, attempts=attempts, id=id, tags=tags,
+            meta=meta, parent=parent,
+        )  # fmt: skip
+        twin: Task[P, R] = Task.__new__(Task)
+        twin.__dict__.update(self.__dict__, options=options)
+        if on is not None:
+            twin.app = self.app.on(on)
+        return twin
+
+    @property
+    def queue(self) -> str:
+        return self.options.queue
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name}{self.signature.text}>"
+
+
+def changed(options: Options, **given: Any) -> Options:
+    """Options with what was given put in, checked."""
+    checks: dict[str, Callable[[Any], dict[str, Any]]] = {
+        "key": lambda key: {"key": key_of(key)},
+        "priority": lambda priority: {"priority": check_priority(priority)},
+        "run_after": _run_after,
+        "queue": lambda queue: {"queue": check_name("queue", queue)},
+        "attempts": lambda attempts: {"attempts": check_attempts(attempts)},
+        "id": lambda id: {"id": check_id(id)},
+        "tags": lambda tags: {"tags": _tags(tags)},
+        "meta": lambda meta: {"meta": _meta(meta)},
+        "parent": lambda parent: {"parent": check_id(parent.id if isinstance(parent, Job) else parent)},
+    }
+    unknown = given.keys() - checks.keys()
+    if unknown:
+        raise SettingError(f"option {sorted(unknown)[0]!r} is unknown; known: {', '.join(checks)}")
+    fields: dict[str, Any] = {}
+    for name, value in given.items():
+        if value is not None:
+            fields |= checks[name](value)
+    return msgspec.structs.replace(options, **fields)
+
+
+def check_priority(priority: int) -> int:
+    if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > PRIORITY_MAX:
+        raise SettingError(f"priority {priority!r} must be a whole number (a lower one runs first; the default is 100)")
+    return priority
+
+
+def task_name(fn: Callable[..., Any]) -> str:
+    """`module.function`; a script that is run directly counts as the module of its file's name."""
+    module = fn.__module__
+    if module == "__main__":
+        main = sys.modules["__main__"]
+        spec = getattr(main, "__spec__", None)
+        file = getattr(main, "__file__", None)
+        module = spec.name if spec is not None else Path(file).stem if file else module
+    return re.sub(r"<locals>\.|[<>]", "", f"{module}.{fn.__qualname__}")
+
+
+def _run_after(when: datetime | Duration) -> dict[str, Any]:
+    if isinstance(when, datetime):
+        return {"run_at": micros_of(when), "delay": 0}
+    return {"run_at": None, "delay": int(seconds_of("run_after", when) * 1e6)}
+
+
+def _tags(tags: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(tags, str) or len(tags) > TAGS_MAX:
+        raise SettingError(f"tags {tags!r} must be a list of at most {TAGS_MAX} names")
+    return tuple(dict.fromkeys(check_name("tag", tag) for tag in tags))
+
+
+def _meta(meta: dict[str, Any]) -> str:
+    if not isinstance(meta, dict):
+        raise SettingError(f"meta {meta!r} must be a dict")
+    return codec.encode(meta, "meta", META_BYTES_MAX)
+
+
+__all__ = ["Enqueuer", "Task", "changed", "check_priority", "task_name"]

@@ -1,0 +1,401 @@
+"""The clerk: the one thread that speaks to the store for a worker.
+
+In one transaction it files outcomes, progress and events, renews all leases with one beat, and claims what there is room
+for. It shares nothing with the user's code but the desk, so a blocked event loop cannot stop a heartbeat.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from holdfast.domain.bounds import CLAIM_BATCH_MAX, SETTLE_BATCH_MAX
+from holdfast.domain.job import Claimed
+from holdfast.domain.outcome import Change, Outcome, Succeeded, settle
+from holdfast.domain.states import State
+from holdfast.errors import HoldfastError, StoreUnavailable
+from holdfast.registry import Registry
+from holdfast.store import browse, claim, tend
+from holdfast.store.op import Moment, Op
+from holdfast.store.settle import Report
+from holdfast.store.settle import settle as write_reports
+from holdfast.store.sqlite.driver import SqliteStore
+from holdfast.worker.desk import Desk, Run
+
+log = logging.getLogger("holdfast.worker")
+
+BEATS_PER_LEASE: Final = 3
+TEND_SECONDS: Final = 1.0
+PRUNE_SECONDS: Final = 60.0
+SAID_SECONDS: Final = 0.05
+PROGRESS_SECONDS: Final = 0.25
+PREFETCH_SECONDS: Final = 0.05
+UNSTARTED_SECONDS: Final = 1.0
+RETRY_SECONDS: Final = (0.05, 2.0)
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """What the worker was asked to be."""
+
+    name: str
+    host: str
+    pid: int
+    queues: tuple[str, ...] | None
+    lease_seconds: float
+    retention_seconds: float | None
+    until_empty: bool
+
+
+class Turn(msgspec.Struct):
+    """What one transaction brought back."""
+
+    alive: bool
+    lost: set[int]
+    notices: list[tuple[int, int, str]]
+    claimed: list[Claimed]
+    lanes: dict[int, tuple[str, str]]
+    full: bool
+    pruned: int = 0
+
+
+class Clerk:
+    def __init__(
+        self,
+        store: SqliteStore,
+        registry: Registry,
+        desk: Desk,
+        terms: Terms,
+        start: Callable[[list[Run]], None],
+        stop: Callable[[Run, str], None],
+    ) -> None:
+        self._store, self._registry, self._desk, self._terms = store, registry, desk, terms
+        self._start, self._stop = start, stop
+        self.worker = 0
+        self.beat_tick = 0
+        """The lease clock at the last beat that was committed."""
+        self.emptied = False
+        self._tasks = sorted(registry.tasks)
+        self._leases = {name: task.lease_seconds for name, task in registry.tasks.items() if task.lease_seconds}
+        self._lanes: dict[int, tuple[str, str]] = {}
+        self._said: deque[Run] = deque()
+        self._next_due: int | None = None
+        self._runs: dict[int, Run] = {}
+        self._unsent: list[Report] = []
+        self._asleep = False
+        self._look = True
+        self._rate = 0.0
+        self._counted_at = time.monotonic()
+        self._tended_at = self._pruned_at = self._said_at = 0.0
+        self._failures = 0
+        desk.call_clerk = self._outcome_came
+
+    # Its loop
+
+    def open(self) -> None:
+        """Register; raises if the store cannot be used, before anything else is started."""
+        self._watcher = self._store.watcher()
+        self._register()
+
+    def work(self, finished: Callable[[], bool]) -> None:
+        """Turn after turn until `finished()` and everything is filed."""
+        try:
+            while not (finished() and self._nothing_left()):
+                pause = self._turn_safely(closing=finished())
+                if pause > 0:
+                    self._sleep(pause)
+        finally:
+            self._leave()
+            self._watcher.close()
+
+    def nudge(self) -> None:
+        """Look again now."""
+        self._look = True
+        self._watcher.nudge()
+
+    def said(self, run: Run) -> None:
+        """From a task's code: there is something to take from its context."""
+        self._said.append(run)
+        if self._asleep:
+            self._watcher.nudge()
+
+    def _outcome_came(self) -> None:
+        if self._asleep:
+            self._asleep = False
+            self._watcher.nudge()
+
+    def _sleep(self, seconds: float) -> None:
+        self._asleep = True
+        # An outcome that came before the flag was set has nudged nobody: look once more.
+        if self._desk.outcomes:
+            self._asleep = False
+            return
+        if self._watcher.wait(seconds):
+            self._look = True
+        self._asleep = False
+
+    def _nothing_left(self) -> bool:
+        desk = self._desk
+        return not (desk.active or desk.waiting or desk.outcomes or self._unsent)
+
+    def _turn_safely(self, closing: bool) -> float:
+        """One turn; the seconds that may pass before the next. A store that fails is tried again, forever."""
+        try:
+            pause = self._turn(closing)
+            self._failures = 0
+            return pause
+        except StoreUnavailable as error:
+            self._failures += 1
+            low, high = RETRY_SECONDS
+            pause = min(high, low * 2 ** min(self._failures, 10)) * random.uniform(0.5, 1.0)
+            log.warning("the store does not answer (%s); trying again in %.2f s", error, pause)
+            self._look = True
+            return pause
+
+    def _turn(self, closing: bool) -> float:
+        desk, now = self._desk, time.monotonic()
+        self._gather(now)
+        tending = now - self._tended_at >= TEND_SECONDS or self._due_in() <= 0
+        beating = self._beat_due()
+        room = 0 if closing else self._room(now)
+        looking = room > 0 and (self._look or tending)
+        if not self._unsent and not beating and (looking or tending) and not self._store.read(self._anything(looking)):
+            self._look = looking = tending = False
+            self._tended_at = now
+        if not (self._unsent or beating or looking or tending):
+            return self._pause(now, closing)
+        reports, self._unsent = self._unsent, []
+        self._look = False
+        try:
+            turn = self._store.write(self._filing(reports, tending, room if looking or reports else 0))
+        except HoldfastError:
+            self._unsent = reports + self._unsent
+            raise
+        self._store.wrote(len(reports) + len(turn.claimed))
+        if tending:
+            self._tended_at = now
+        self._take_in(turn, reports)
+        return 0.0 if desk.outcomes or self._look else self._pause(time.monotonic(), closing)
+
+    # What a transaction says and brings
+
+    def _filing(self, reports: list[Report], tending: bool, room: int) -> Callable[[Moment], Op[Turn]]:
+        def make(moment: Moment) -> Op[Turn]:
+            lost = (yield from write_reports(moment, reports)) if reports else set()
+            notices = yield from claim.notices(self.worker)
+            alive = yield from claim.beat(moment, self.worker)
+            pruned = 0
+            if tending:
+                yield from tend.expire(moment)
+                yield from tend.promote(moment)
+                self._next_due = yield from tend.next_due()
+                pruned = yield from self._prune(moment)
+            claimed: list[Claimed] = []
+            if room > 0 and alive:
+                claimed = yield from self._claim(moment, room)
+            self._tick = moment.tick
+            return Turn(alive, lost, notices, claimed, self._lanes, full=len(claimed) == room > 0, pruned=pruned)
+
+        return make
+
+    def _claim(self, moment: Moment, room: int) -> Op[list[Claimed]]:
+        lanes = yield from claim.lanes(self._terms.queues, self._tasks)
+        if not self._lanes.keys() >= set(lanes):
+            self._lanes = yield from browse.lane_names()
+        lease = int(self._terms.lease_seconds * 1e6)
+        leases = {lane: int(self._leases[self._lanes[lane][1]] * 1e6) for lane in lanes if self._lanes[lane][1] in self._leases}
+        holder = claim.Holder(self.worker, self._terms.name, lease, leases)
+        return (yield from claim.claim(moment, holder, lanes, room))
+
+    def _prune(self, moment: Moment) -> Op[int]:
+        """A batch a minute while there is little to forget, a batch a second while there is more."""
+        retention = self._terms.retention_seconds
+        if retention is None or time.monotonic() - self._pruned_at < PRUNE_SECONDS:
+            return 0
+        yield from tend.forget(moment)
+        pruned = yield from tend.prune(moment, moment.now - int(retention * 1e6))
+        if pruned == 0:
+            self._pruned_at = time.monotonic()
+        return pruned
+
+    def _anything(self, looking: bool) -> Callable[[Moment], Op[bool]]:
+        """Whether a transaction is worth its while: asked without a lock, so an idle worker never holds one."""
+
+        def make(moment: Moment) -> Op[bool]:
+            if looking:
+                lanes = yield from claim.lanes(self._terms.queues, self._tasks)
+                if (yield from browse.work_left(lanes))[0]:
+                    return True
+            self._next_due = yield from tend.next_due()
+            return (yield from browse.anything_to_tend(moment, self.worker, self._horizon(moment)))
+
+        return make
+
+    def _horizon(self, moment: Moment) -> int:
+        retention = self._terms.retention_seconds
+        if retention is None or time.monotonic() - self._pruned_at < PRUNE_SECONDS:
+            return 0
+        return moment.now - int(retention * 1e6)
+
+    def _take_in(self, turn: Turn, reports: list[Report]) -> None:
+        if turn.alive:
+            self.beat_tick = self._tick
+        else:
+            self._lose_all()
+        for report in reports:
+            if report.change is not None:
+                self._runs.pop(report.seq, None)
+        for seq in turn.lost:
+            self._lose(seq, None, "its token is no longer the current one")
+        for seq, token, kind in turn.notices:
+            self._lose(seq, token, f"it was {kind}")
+        self._look = self._look or turn.full
+        if turn.claimed:
+            self._start(self._desk.add(self._as_run(claimed, turn.lanes) for claimed in turn.claimed))
+
+    def _as_run(self, claimed: Claimed, lanes: dict[int, tuple[str, str]]) -> Run:
+        queue, name = lanes[claimed.lane]
+        lease = self._leases.get(name, self._terms.lease_seconds)
+        run = Run(claimed, self._registry.tasks[name], queue, int(lease * 1e6))
+        self._runs[claimed.seq] = run
+        return run
+
+    def _lose(self, seq: int, token: int | None, why: str) -> None:
+        run = self._runs.get(seq)
+        if run is None or (token is not None and run.claimed.token != token):
+            return
+        active = self._desk.drop(seq, run.claimed.token)
+        run.lost = why
+        if active is not None:
+            self._stop(active, why)
+        else:
+            self._runs.pop(seq, None)
+
+    def _lose_all(self) -> None:
+        """We were given up for dead: nothing that we hold is ours any more. Start over under a new number."""
+        log.warning("worker %s was given up for dead by the others; it registers again", self._terms.name)
+        for seq in list(self._runs):
+            self._lose(seq, None, "its lease ran out")
+        self._register()
+
+    # What there is to say
+
+    def _gather(self, now: float) -> None:
+        """Outcomes and what contexts said, as reports. At most a batch at a time."""
+        outcomes = self._desk.outcomes
+        count = 0
+        while outcomes and len(self._unsent) < SETTLE_BATCH_MAX:
+            run, outcome = outcomes.popleft()
+            count += 1
+            if run.lost is None:
+                self._unsent.append(self._report(run, outcome))
+            else:
+                self._runs.pop(run.claimed.seq, None)
+        self._count(now, count)
+        if self._said and now - self._said_at >= SAID_SECONDS:
+            self._said_at = now
+            self._gather_said()
+
+    def _gather_said(self) -> None:
+        ended = {report.seq for report in self._unsent}
+        for _ in range(len(self._said)):
+            run = self._said.popleft()
+            if run.ended or run.lost is not None or run.claimed.seq in ended or run.context is None:
+                continue  # its outcome takes along what was left to say
+            said = run.context.take()
+            claimed = run.claimed
+            self._unsent.append(
+                Report(
+                    seq=claimed.seq, token=claimed.token, lane=claimed.lane, attempt=claimed.attempt, events=said.events,
+                    progress=said.progress, meter=said.meter, spent=said.spent,
+                )
+            )  # fmt: skip
+
+    def _report(self, run: Run, outcome: Outcome) -> Report:
+        claimed = run.claimed
+        if type(outcome) is Succeeded:
+            change = Change("finish", State.SUCCEEDED, outcome.result)
+        else:
+            change = settle(claimed.attempt, claimed.attempts_max, outcome, run.task.retry, random.random())
+        report = Report(claimed.seq, claimed.token, claimed.lane, claimed.attempt, change)
+        if run.context is not None:
+            said = run.context.take()
+            report.events, report.progress, report.meter, report.spent = said.events, said.progress, said.meter, said.spent
+        return report
+
+    # How much to ask for
+
+    def _count(self, now: float, ended: int) -> None:
+        elapsed = now - self._counted_at
+        if elapsed > 0:
+            weight = min(1.0, elapsed / 0.1)
+            self._rate += weight * (ended / elapsed - self._rate)
+            self._counted_at = now
+
+    def _room(self, now: float) -> int:
+        """Free slots, and as many more as will be started within a moment, at the rate of late.
+
+        Jobs that take their time are thus left for others; jobs that take microseconds come by the hundred.
+        """
+        desk = self._desk
+        ahead = int(min(self._rate * PREFETCH_SECONDS, CLAIM_BATCH_MAX))
+        room = desk.slots + ahead - desk.held()
+        # Half of it at a time, so that claims come in batches and not one by one.
+        return room if room * 2 >= ahead or desk.held() < desk.slots else 0
+
+    def _beat_due(self) -> bool:
+        lease = min([self._terms.lease_seconds, *self._leases.values()])
+        return self._store.clock.tick() - self.beat_tick >= lease * 1e6 / BEATS_PER_LEASE
+
+    def _pause(self, now: float, closing: bool) -> float:
+        """Until the next thing that is known to be due; a change in the store or an outcome cuts it short."""
+        lease = min([self._terms.lease_seconds, *self._leases.values()])
+        pause = min(TEND_SECONDS - (now - self._tended_at), lease / BEATS_PER_LEASE / 2, self._due_in())
+        if self._said:
+            pause = min(pause, SAID_SECONDS)
+        if closing:
+            pause = min(pause, 0.05)
+        return max(0.001, pause)
+
+    def _due_in(self) -> float:
+        return TEND_SECONDS if self._next_due is None else (self._next_due - self._store.clock.now()) / 1e6
+
+    # Coming and going
+
+    def _register(self) -> None:
+        terms = self._terms
+        lease_min = int(min([terms.lease_seconds, *self._leases.values()]) * 1e6)
+
+        def make(moment: Moment) -> Op[int]:
+            self._tick = moment.tick
+            return (yield from claim.register(moment, terms.name, terms.host, terms.pid, lease_min, by_hand=False))
+
+        self.worker = self._store.write(make)
+        self.beat_tick = self._tick
+
+    def _leave(self) -> None:
+        """Nothing is held any more: take the worker's row along."""
+        try:
+            self._store.write(lambda _: claim.leave(self.worker))
+        except StoreUnavailable as error:
+            log.warning("worker %s could not sign off (%s)", self._terms.name, error)
+
+    def idle(self) -> bool:
+        """Whether there is nothing to file and the last look found nothing to claim."""
+        return not (self._look or self._unsent or self._desk.outcomes)
+
+    def check_empty(self) -> bool:
+        """Whether nothing is ready or running, here or elsewhere, in what this worker works on."""
+
+        def make(_: Moment) -> Op[bool]:
+            lanes = yield from claim.lanes(self._terms.queues, self._tasks)
+            return not any((yield from browse.work_left(lanes)))
+
+        return self._store.read(make)
+
+

@@ -1,0 +1,167 @@
+"""What a task's code is given: who it works for, and how to say how it goes.
+
+Nothing here touches the database or waits for it: what is said is kept until the clerk's next turn.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from holdfast.domain import codec
+from holdfast.domain.bounds import EVENT_BYTES_MAX, METERS_PER_JOB_MAX, PROGRESS_BYTES_MAX
+from holdfast.domain.event import DROPPED, PROGRESSED, check_emitted
+from holdfast.domain.job import Job
+from holdfast.errors import LeaseLost, SettingError
+from holdfast.store.settle import Emitted
+
+EVENTS_WAITING_MAX = 100_000
+
+
+class Holdings(Protocol):
+    """What a context needs of the worker that runs it."""
+
+    def job(self) -> Job: ...
+    def said(self, context: Context) -> None: ...
+    def finish(self, context: Context, on: Any, result: Any) -> None: ...
+    async def afinish(self, context: Context, on: Any, result: Any) -> None: ...
+
+
+class Said(msgspec.Struct):
+    """What a context has gathered since it was last asked."""
+
+    events: list[Emitted]
+    progress: str | None
+    meter: str | None
+    spent: dict[str, float] | None
+
+
+class Context:
+    """`ctx`: the first parameter of a task that asks for it by annotation."""
+
+    def __init__(self, holdings: Holdings, token: int, progress: dict[str, Any], meter: dict[str, float]) -> None:
+        self._holdings = holdings
+        self.token = token
+        self.lost: str | None = None
+        self.finished = False
+        self._lock = threading.Lock()
+        self._progress, self._meter = progress, meter
+        self._events: list[Emitted] = []
+        self._spent: dict[str, float] = {}
+        self._moved = False
+        self._dropped = 0
+        self._waiting = False
+        self._job: Job | None = None
+
+    @property
+    def job(self) -> Job:
+        """The job as it was when this attempt started."""
+        if self._job is None:
+            self._job = self._holdings.job()
+        return self._job
+
+    @property
+    def id(self) -> str:
+        return self.job.id
+
+    @property
+    def attempt(self) -> int:
+        return self.job.attempt
+
+    def check(self) -> None:
+        """Raise `LeaseLost` if the job was cancelled, timed out or taken: for code that cannot be interrupted."""
+        if self.lost is not None:
+            raise LeaseLost(f"job {self.job.id} is no longer this worker's: {self.lost}; stop, nothing you write counts")
+
+    def progress(self, done: float | None = None, total: float | None = None, **fields: Any) -> None:
+        """How far it is. Fields that are not given keep their values; only the latest state is sure to be stored."""
+        self.check()
+        given = {name: value for name, value in (("done", done), ("total", total)) if value is not None} | fields
+        with self._lock:
+            merged = self._progress | given
+            if "fraction" not in fields and merged.get("total") and merged.get("done") is not None:
+                merged["fraction"] = round(merged["done"] / merged["total"], 6)
+            codec.encode(merged, "progress", PROGRESS_BYTES_MAX)
+            self._progress, self._moved = merged, True
+        self._tell()
+
+    def emit(self, kind: str, data: Any = None) -> None:
+        """An event of the task's own, numbered and kept in the job's log."""
+        self.check()
+        text = None if data is None else codec.encode(data, f"event {kind!r}", EVENT_BYTES_MAX)
+        check_emitted(kind)
+        with self._lock:
+            if len(self._events) >= EVENTS_WAITING_MAX:
+                self._dropped += 1
+            else:
+                self._events.append((kind, time.time_ns() // 1000, text))
+        self._tell()
+
+    def meter(self, **amounts: float) -> None:
+        """What it cost: summed per job, task, queue and day."""
+        self.check()
+        with self._lock:
+            if len(self._meter.keys() | amounts.keys()) > METERS_PER_JOB_MAX:
+                raise SettingError(f"a job has at most {METERS_PER_JOB_MAX} meters; this would be one more")
+            for name, amount in check_meter(amounts).items():
+                self._spent[name] = self._spent.get(name, 0.0) + amount
+                self._meter[name] = self._meter.get(name, 0.0) + amount
+        self._tell()
+
+    def finish(self, *, on: Any, result: Any = None) -> None:
+        """End the job inside the caller's transaction: its result commits with the caller's own rows, or not at all."""
+        self.check()
+        self._holdings.finish(self, on, result)
+
+    async def afinish(self, *, on: Any, result: Any = None) -> None:
+        self.check()
+        await self._holdings.afinish(self, on, result)
+
+    def take(self) -> Said:
+        """For the clerk: what was said since the last time."""
+        with self._lock:
+            events, self._events = self._events, []
+            dropped, self._dropped = self._dropped, 0
+            spent, self._spent = self._spent, {}
+            moved, self._moved = self._moved, False
+            self._waiting = False
+            progress = codec.encode(self._progress, "progress", PROGRESS_BYTES_MAX) if moved else None
+            meter = codec.encode(self._meter, "meter", PROGRESS_BYTES_MAX) if spent else None
+        now = time.time_ns() // 1000
+        if progress is not None:
+            events.append((PROGRESSED, now, progress))
+        if dropped:
+            events.append((DROPPED, now, f'{{"count":{dropped}}}'))
+        return Said(events, progress, meter, spent or None)
+
+    def _tell(self) -> None:
+        if not self._waiting:
+            self._waiting = True
+            self._holdings.said(self)
+
+
+class Detached:
+    """Stands in for a worker when a task is simply called: what is said goes nowhere."""
+
+    def __init__(self, job: Callable[[], Job]) -> None:
+        self.job = job
+
+    def said(self, context: Context) -> None:
+        return None
+
+    def finish(self, context: Context, on: Any, result: Any) -> None:
+        context.finished = True
+
+    async def afinish(self, context: Context, on: Any, result: Any) -> None:
+        context.finished = True
+
+
+def check_meter(meter: dict[str, float]) -> dict[str, float]:
+    for name, amount in meter.items():
+        if isinstance(amount, bool) or not isinstance(amount, int | float) or amount - amount != 0:
+            raise SettingError(f"meter {name}={amount!r} is not a finite number")
+    return {name: float(amount) for name, amount in meter.items()}

@@ -1,0 +1,72 @@
+"""What binds a context to its run: the job as an object, the way to the clerk, and finishing inside the caller's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.domain import codec
+from holdfast.domain.job import Job
+from holdfast.domain.outcome import Change
+from holdfast.domain.states import State
+from holdfast.errors import LeaseLost, SettingError
+from holdfast.registry import Registry
+from holdfast.store.adapters import AsyncBorrowed, Borrowed, borrow
+from holdfast.store.op import Make, Moment, Op
+from holdfast.store.rows import job_of_claimed
+from holdfast.store.settle import Report, settle
+from holdfast.store.sqlite.clock import Clock
+from holdfast.worker.context import Context
+from holdfast.worker.desk import Run
+
+
+class RunHoldings:
+    def __init__(self, run: Run, registry: Registry, said: Callable[[Run], None], clock: Clock) -> None:
+        self._run, self._registry, self._said, self._clock = run, registry, said, clock
+
+    def job(self) -> Job:
+        return job_of_claimed(self._run.claimed, self._run.task.name, self._run.queue, self._registry.names)
+
+    def said(self, context: Context) -> None:
+        self._said(self._run)
+
+    def finish(self, context: Context, on: Any, result: Any) -> None:
+        connection = borrow(on)
+        if not isinstance(connection, Borrowed):
+            raise SettingError("on= is an async connection; use await ctx.afinish(on=...)")
+        connection.write(self._end(context, result), self._moment())
+        context.finished = True
+
+    async def afinish(self, context: Context, on: Any, result: Any) -> None:
+        connection = borrow(on)
+        if not isinstance(connection, AsyncBorrowed):
+            raise SettingError("on= is a sync connection; use ctx.finish(on=...)")
+        await connection.write(self._end(context, result), self._moment())
+        context.finished = True
+
+    def _end(self, context: Context, result: Any) -> Make[None]:
+        claimed = self._run.claimed
+        change = Change("finish", State.SUCCEEDED, self._run.task.signature.encode_result(result))
+        said = context.take()
+        report = Report(
+            claimed.seq, claimed.token, claimed.lane, claimed.attempt, change, said.events, said.progress, said.meter, said.spent
+        )
+
+        def make(moment: Moment) -> Op[None]:
+            if (yield from settle(moment, [report])):
+                raise LeaseLost(f"job {claimed.id}: token {claimed.token} is not the current one; roll back")
+
+        return make
+
+    def _moment(self) -> Moment:
+        return Moment(self._clock.now(), self._clock.tick(), self._clock.boot())
+
+
+def new_context(run: Run, holdings: RunHoldings) -> Context:
+    claimed = run.claimed
+    progress: Any = codec.decode(claimed.progress) if claimed.progress else {}
+    meter: Any = codec.decode(claimed.meter) if claimed.meter else {}
+    run.context = Context(holdings, claimed.token, progress, meter)
+    if run.lost is not None:
+        run.context.lost = run.lost
+    return run.context

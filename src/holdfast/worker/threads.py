@@ -1,0 +1,53 @@
+"""Plain functions run in threads. A thread cannot be stopped: its code is told, and if it goes on it is left behind."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+from holdfast.worker.desk import Desk, Run
+from holdfast.worker.runner import call
+
+
+class ThreadPool:
+    def __init__(self, desk: Desk, context: Callable[[Run], Any], begin: Callable[[Run], None]) -> None:
+        self._desk, self._context, self._begin = desk, context, begin
+        self._runs: SimpleQueue[Run | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._idle = 0
+        self._threads = 0
+
+    def start(self, runs: list[Run]) -> None:
+        """From any thread; as many threads as jobs run at once, and no more."""
+        for run in runs:
+            with self._lock:
+                spare = self._idle > 0
+                if spare:
+                    self._idle -= 1
+                else:
+                    self._threads += 1
+            if not spare:
+                threading.Thread(target=self._work, name=f"holdfast-job-{self._threads}", daemon=True).start()
+            self._runs.put(run)
+
+    def _work(self) -> None:
+        while (run := self._runs.get()) is not None:
+            following: Run | None = run
+            while following is not None:
+                run = following
+                self._begin(run)
+                following = self._desk.end(run, call(run, self._context))
+                if following is not None and (following.task.is_async or following.task.process):
+                    self._desk.start([following])
+                    following = None
+            with self._lock:
+                self._idle += 1
+
+    def close(self) -> None:
+        """Idle threads go; busy ones are daemons and do not keep the process alive."""
+        with self._lock:
+            threads = self._threads
+        for _ in range(threads):
+            self._runs.put(None)

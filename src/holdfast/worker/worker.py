@@ -1,0 +1,225 @@
+"""A worker: some slots, three kinds of pools, a clerk and a warden."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.domain.bounds import CONCURRENCY_MAX, LEASE_SECONDS_MIN
+from holdfast.domain.event import check_name
+from holdfast.domain.outcome import Released
+from holdfast.domain.retry import Duration, seconds_of
+from holdfast.errors import SettingError
+from holdfast.registry import Registry
+from holdfast.settings import CONCURRENCY, GRACE_SECONDS, LEASE_SECONDS
+from holdfast.store.sqlite.driver import SqliteStore
+from holdfast.worker.clerk import Clerk, Terms
+from holdfast.worker.context import Context
+from holdfast.worker.delegates import Delegates
+from holdfast.worker.desk import Desk, Run
+from holdfast.worker.holdings import RunHoldings, new_context
+from holdfast.worker.loops import LoopPool
+from holdfast.worker.threads import ThreadPool
+from holdfast.worker.warden import Warden
+
+log = logging.getLogger("holdfast.worker")
+
+
+class Worker:
+    """`app.worker(queues=["llm"], concurrency=4).run()`: works until it is stopped."""
+
+    def __init__(
+        self,
+        store: SqliteStore,
+        registry: Registry,
+        *,
+        queues: Sequence[str] | None = None,
+        concurrency: int = CONCURRENCY,
+        name: str | None = None,
+        lease: Duration = LEASE_SECONDS,
+        grace: Duration = GRACE_SECONDS,
+        retention_seconds: float | None = None,
+    ) -> None:
+        if isinstance(concurrency, bool) or not isinstance(concurrency, int) or not 1 <= concurrency <= CONCURRENCY_MAX:
+            raise SettingError(f"concurrency {concurrency!r} must be a whole number from 1 to {CONCURRENCY_MAX}")
+        self._store, self._registry = store, registry
+        self.queues = None if queues is None else tuple(check_name("queue", queue) for queue in _listed(queues))
+        self.concurrency = concurrency
+        self.name = name or f"{socket.gethostname()}-{os.getpid()}"
+        self.lease_seconds = check_lease(lease)
+        self.grace_seconds = seconds_of("grace", grace)
+        self._retention_seconds = retention_seconds
+        self._stops = 0
+        self._until_empty = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._clerk: Clerk | None = None
+        self._hurry = threading.Event()
+
+    # Its life
+
+    def run(self) -> None:
+        """Work until SIGTERM, SIGINT or `stop()`; then finish what runs, for at most `grace` seconds."""
+        asyncio.run(self.arun())
+
+    def run_until_empty(self) -> None:
+        """Work until nothing is ready or running; jobs for later are left."""
+        asyncio.run(self.arun_until_empty())
+
+    async def arun_until_empty(self) -> None:
+        self._until_empty = True
+        await self.arun()
+
+    def stop(self) -> None:
+        """From any thread: once to drain, twice to hand everything back at once."""
+        self._stops += 1
+        if self._stops > 1:
+            self._hurry.set()
+        if self._clerk is not None:
+            self._clerk.nudge()
+
+    async def arun(self) -> None:
+        """The same inside an event loop that is running already: coroutine functions run in it."""
+        loop = asyncio.get_running_loop()
+        self._open(loop)
+        clerk = self._clerk
+        assert clerk is not None
+        done = asyncio.Event()
+        failure: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                clerk.work(self._finished)
+            except BaseException as error:
+                failure.append(error)
+            finally:
+                loop.call_soon_threadsafe(done.set)
+
+        signals = self._listen(loop)
+        threading.Thread(target=work, name="holdfast-clerk", daemon=True).start()
+        try:
+            await done.wait()
+        except asyncio.CancelledError:
+            self.stop()
+            await done.wait()
+            raise
+        finally:
+            for number in signals:
+                loop.remove_signal_handler(number)
+            await self._close()
+        if failure:
+            raise failure[0]
+
+    def _open(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._stops, self._loop = 0, loop
+        self._hurry.clear()
+        self.desk = desk = Desk(self.concurrency)
+        desk.start = self._start
+        self._loops = LoopPool(desk, self._context, self._begin)
+        self._loops.open(loop)
+        self._threads = ThreadPool(desk, self._context, self._begin)
+        self._processes = Delegates(desk, self._context, self._begin)
+        terms = Terms(
+            self.name, socket.gethostname(), os.getpid(), self.queues, self.lease_seconds, self._retention_seconds, self._until_empty
+        )
+        self._clerk = Clerk(self._store, self._registry, desk, terms, self._start, self._stop_run)
+        self._warden = Warden(desk, self._store.clock, self._clerk)
+        self._clerk.open()
+        self._warden.open()
+        self._drain: threading.Thread | None = None
+        log.info("worker %s works on %s, %d at a time", self.name, self._queue_text(), self.concurrency)
+
+    async def _close(self) -> None:
+        self._warden.close()
+        await self._loops.close(1.0)
+        self._threads.close()
+        await asyncio.to_thread(self._processes.close, 1.0)
+        log.info("worker %s has stopped", self.name)
+
+    def _listen(self, loop: asyncio.AbstractEventLoop) -> list[signal.Signals]:
+        if threading.current_thread() is not threading.main_thread():
+            return []
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._signalled, number)
+        return [signal.SIGTERM, signal.SIGINT]
+
+    def _signalled(self, number: signal.Signals) -> None:
+        log.info("%s: %s", number.name, "handing back what runs" if self._stops else "finishing what runs")
+        self.stop()
+
+    def _finished(self) -> bool:
+        """Asked by the clerk between turns."""
+        if self._stops:
+            self._begin_draining()
+            return True
+        clerk = self._clerk
+        if self._until_empty and clerk is not None and self.desk.held() == 0 and clerk.idle() and clerk.check_empty():
+            self._stops = 1
+            return True
+        return False
+
+    def _begin_draining(self) -> None:
+        if self._drain is not None:
+            return
+        for run in self.desk.close():
+            self.desk.outcomes.append((run, Released("its worker stopped before it was started")))
+        self._drain = threading.Thread(target=self._let_finish, name="holdfast-drain", daemon=True)
+        self._drain.start()
+
+    def _let_finish(self) -> None:
+        """What still runs when the time is up, or when asked to hurry, is stopped and handed back."""
+        self._hurry.wait(self.grace_seconds if self.desk.active else 0)
+        for run in self.desk.running():
+            run.verdict = run.verdict or Released("its worker stopped before it was finished")
+            self._stop_run(run, "its worker is stopping")
+        self._hurry.wait(0.5)
+        for run in self.desk.running():
+            self.desk.end(run, run.verdict or Released("its worker stopped before it was finished"))
+
+    # Its runs
+
+    def _start(self, runs: list[Run]) -> None:
+        """To the pool of each run's kind. From the clerk, or from a pool that took a run of another kind."""
+        if not runs:
+            return
+        for pool in (self._loops, self._threads, self._processes):
+            chosen = [run for run in runs if self._pool(run) is pool]
+            if chosen:
+                pool.start(chosen)
+
+    def _pool(self, run: Run) -> Any:
+        if run.task.process:
+            return self._processes
+        return self._loops if run.task.is_async else self._threads
+
+    def _begin(self, run: Run) -> None:
+        self._warden.begin(run)
+
+    def _stop_run(self, run: Run, why: str) -> None:
+        self._warden.stop(run, why)
+
+    def _context(self, run: Run) -> Context:
+        clerk = self._clerk
+        assert clerk is not None
+        return new_context(run, RunHoldings(run, self._registry, clerk.said, self._store.clock))
+
+    def _queue_text(self) -> str:
+        return "all queues" if self.queues is None else ", ".join(self.queues)
+
+
+def check_lease(lease: Duration) -> float:
+    seconds = seconds_of("lease", lease, positive=True)
+    if seconds < LEASE_SECONDS_MIN:
+        raise SettingError(f"lease {lease!r} is too short to be renewed in time; use {LEASE_SECONDS_MIN} seconds or more")
+    return seconds
+
+
+def _listed(queues: Sequence[str]) -> Sequence[str]:
+    return [queues] if isinstance(queues, str) else queues
+
+
