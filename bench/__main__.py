@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 from time import monotonic
 
 from bench import report
-from bench.measure import Record
+from bench.measure import Record, surroundings
 from bench.plan import FULL, MEASURES, QUICK, with_rounds
 from bench.systems import ENTRIES, Entry
 
@@ -17,10 +16,20 @@ from bench.systems import ENTRIES, Entry
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes and two rounds: about a minute")
-    parser.add_argument("--only", action="append", choices=list(MEASURES), metavar="NAME",
-                        help=f"only this measure, may be repeated: {', '.join(MEASURES)}")
-    parser.add_argument("--system", action="append", choices=[entry.name for entry in ENTRIES], metavar="NAME",
-                        help=f"only this system, may be repeated: {', '.join(entry.name for entry in ENTRIES)}")
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=list(MEASURES),
+        metavar="NAME",
+        help=f"only this measure, may be repeated: {', '.join(MEASURES)}",
+    )
+    parser.add_argument(
+        "--system",
+        action="append",
+        choices=[entry.name for entry in ENTRIES],
+        metavar="NAME",
+        help=f"only this system, may be repeated: {', '.join(entry.name for entry in ENTRIES)}",
+    )
     parser.add_argument("--rounds", type=int, help="rounds of each measure")
     parser.add_argument("--json", type=Path, metavar="PATH", help="where to write the figures")
     return parser.parse_args()
@@ -50,7 +59,8 @@ def main() -> int:
     for name in options.only or MEASURES:
         since = monotonic()
         MEASURES[name](record, [entry for entry in entries if name in entry.measures], sizes)
-        say(f"{name:8} {monotonic() - since:6.1f} s   load {os.getloadavg()[0]:.1f}")
+        seen = record.surroundings[name] = surroundings()
+        say(f"{name:8} {monotonic() - since:6.1f} s   load {seen['load']:.1f}   one sync {seen['sync_ms']:.2f} ms")
     print(report.text(record, entries, sizes))
     path = report.write(options.json, report.document(record, entries, sizes, monotonic() - start))
     print(f"\n{path}")

@@ -62,9 +62,13 @@ def drain(system: System, jobs: int = 0, limit: int = 0, seconds: float = 0) -> 
     used = cpu_seconds() - before
     counted, took = tally.window()
     return {
-        "first": tally.first, "last": tally.last, "runs": tally.runs, "cpu_us": used / max(1, tally.runs) * 1e6,
+        "first": tally.first,
+        "last": tally.last,
+        "runs": tally.runs,
+        "cpu_us": used / max(1, tally.runs) * 1e6,
         "rate": (counted - 1) / took if took > 0 else 0.0,
-        "tenth_mb": tally.mark_megabytes, "peak_mb": peak_megabytes(),
+        "tenth_mb": tally.mark_megabytes,
+        "peak_mb": peak_megabytes(),
     }
 
 
@@ -101,8 +105,7 @@ def receive(system: System, jobs: int, warm: int, seconds: float) -> Figures:
     late = sorted(nanoseconds / 1e6 for nanoseconds in tally.latencies[warm:])
     if not late:
         return {"samples": 0}
-    return {"samples": len(late), "p50_ms": late[len(late) // 2], "p99_ms": late[int(len(late) * 0.99)],
-            "worst_ms": late[-1]}
+    return {"samples": len(late), "p50_ms": late[len(late) // 2], "p99_ms": late[int(len(late) * 0.99)], "worst_ms": late[-1]}
 
 
 def send(system: System, jobs: int, gap: float) -> Figures:

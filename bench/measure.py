@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -9,11 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+from time import perf_counter
 
 from bench.process import ChildFailed
 from bench.systems import Entry
 
 RESULTS = Path(__file__).parent / "results"
+
+SYNCS = 50
 
 Figures = dict[str, float]
 Samples = dict[str, list[Figures]]  # by system, one per round
@@ -25,6 +29,7 @@ class Record:
 
     measures: dict[str, Samples] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
+    surroundings: dict[str, Figures] = field(default_factory=dict)
 
     def add(self, measure: str, system: str, figures: Figures) -> None:
         self.measures.setdefault(measure, {}).setdefault(system, []).append(figures)
@@ -42,6 +47,20 @@ class Record:
         pairs = zip(self.values(measure, above, figure), self.values(measure, below, figure), strict=False)
         ratios = [upper / lower for upper, lower in pairs if lower]
         return median(ratios) if ratios else None
+
+
+def surroundings() -> Figures:
+    """What this moment is like for everybody: the load, and what one durable write of a page costs."""
+    with fresh_directory() as directory, (directory / "probe").open("wb", buffering=0) as probe:
+        times = [timed_sync(probe.fileno()) for _ in range(SYNCS)]
+    return {"load": os.getloadavg()[0], "sync_ms": median(times) * 1000}
+
+
+def timed_sync(file: int) -> float:
+    start = perf_counter()
+    os.write(file, bytes(4096))
+    os.fdatasync(file)
+    return perf_counter() - start
 
 
 @contextmanager

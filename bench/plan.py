@@ -33,14 +33,30 @@ class Sizes:
     backlogs: tuple[int, ...] = (1_000, 100_000, 1_000_000)
     finished: int = 1_000_000
     cycles: int = 15
+    sustained: int = 20_000
+    sustained_cycles: int = 5
     rival_cycles: int = 3
     rival_backlog_max: int = 100_000
 
 
 FULL = Sizes()
 QUICK = Sizes(
-    rounds=2, one=500, threads=1_600, bulk=20_000, drain=15_000, pickup=200, pickup_rounds=1, pickup_gap=0.02,
-    idle_seconds=5.0, backlogs=(1_000, 10_000, 100_000), finished=100_000, cycles=8, rival_cycles=1, rival_backlog_max=10_000,
+    rounds=2,
+    one=500,
+    threads=1_600,
+    bulk=20_000,
+    drain=15_000,
+    pickup=200,
+    pickup_rounds=1,
+    pickup_gap=0.02,
+    idle_seconds=5.0,
+    backlogs=(1_000, 10_000, 100_000),
+    finished=100_000,
+    cycles=8,
+    sustained=5_000,
+    sustained_cycles=3,
+    rival_cycles=1,
+    rival_backlog_max=10_000,
 )
 
 
@@ -146,22 +162,44 @@ def claim(record: Record, entries: Sequence[Entry], sizes: Sizes) -> None:
 
 
 def claim_of(record: Record, entry: Entry, sizes: Sizes) -> None:
-    """Standing backlogs side by side; 1,000 jobs are taken off each in turn, and as many put back."""
+    """Standing backlogs side by side; some jobs are taken off each in turn, and as many put back."""
     whole = "million" in entry.measures
     with ExitStack() as stack:
-        children = {}
-        for backlog in (backlog for backlog in sizes.backlogs if whole or backlog <= sizes.rival_backlog_max):
-            directory = stack.enter_context(fresh_directory())
-            seed(entry, directory, backlog)
-            children[f"ready {backlog}"] = stack.enter_context(Child(entry.name, directory))
-        if whole:
-            directory = stack.enter_context(fresh_directory())
-            million(record, entry, directory, sizes.finished)
-            seed(entry, directory, CYCLE_JOBS)
-            children[f"finished {sizes.finished}"] = stack.enter_context(Child(entry.name, directory))
+        backlogs = standing(record, entry, sizes, stack) if whole else {}
+        for backlog in (jobs for jobs in sizes.backlogs if whole or jobs <= sizes.rival_backlog_max):
+            backlogs[f"ready {backlog}"] = backlog_of(entry, backlog, stack)
+        short = {level: child for level, child in backlogs.items() if level != f"ready {sizes.sustained}"}
         for _ in range(sizes.cycles if whole else sizes.rival_cycles):
-            for level, child in children.items():
-                record.add(f"claim, {level}", entry.name, child.call("cycle", jobs=CYCLE_JOBS, seconds=CYCLE_SECONDS))
+            turn(record, "claim", entry, short, CYCLE_JOBS)
+        long = {level: backlogs[level] for level in sustained_levels(sizes)} if whole else {}
+        for _ in range(sizes.sustained_cycles):
+            turn(record, "sustained", entry, long, sizes.sustained)
+
+
+def standing(record: Record, entry: Entry, sizes: Sizes, stack: ExitStack) -> dict[str, Child]:
+    """The backlog just large enough for a long look, and the one behind a long history."""
+    directory = stack.enter_context(fresh_directory())
+    million(record, entry, directory, sizes.finished)
+    seed(entry, directory, sizes.sustained)
+    return {
+        f"finished {sizes.finished}": stack.enter_context(Child(entry.name, directory)),
+        f"ready {sizes.sustained}": backlog_of(entry, sizes.sustained, stack),
+    }
+
+
+def backlog_of(entry: Entry, jobs: int, stack: ExitStack) -> Child:
+    directory = stack.enter_context(fresh_directory())
+    seed(entry, directory, jobs)
+    return stack.enter_context(Child(entry.name, directory))
+
+
+def sustained_levels(sizes: Sizes) -> list[str]:
+    return [f"ready {sizes.sustained}", f"ready {sizes.backlogs[-1]}", f"finished {sizes.finished}"]
+
+
+def turn(record: Record, measure: str, entry: Entry, levels: dict[str, Child], jobs: int) -> None:
+    for level, child in levels.items():
+        record.add(f"{measure}, {level}", entry.name, child.call("cycle", jobs=jobs, seconds=CYCLE_SECONDS))
 
 
 def million(record: Record, entry: Entry, directory: Path, jobs: int) -> None:
@@ -172,6 +210,12 @@ def million(record: Record, entry: Entry, directory: Path, jobs: int) -> None:
 
 
 MEASURES: dict[str, Callable[[Record, Sequence[Entry], Sizes], None]] = {
-    "one": one_by_one, "threads": by_threads, "bulk": in_bulk, "drain1": drain_by_one, "drain2": drain_by_two,
-    "pickup": pickup, "idle": idle, "claim": claim,
+    "one": one_by_one,
+    "threads": by_threads,
+    "bulk": in_bulk,
+    "drain1": drain_by_one,
+    "drain2": drain_by_two,
+    "pickup": pickup,
+    "idle": idle,
+    "claim": claim,
 }

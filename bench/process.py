@@ -25,7 +25,11 @@ class Child:
         self._errors = (directory / f"errors-{system}.txt").open("a+")
         self._process = subprocess.Popen(
             [sys.executable, "-m", "bench.child", system, str(directory)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            cwd=ROOT,
         )
 
     def tell(self, verb: str, **arguments: Any) -> None:

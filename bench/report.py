@@ -14,57 +14,61 @@ from typing import Any
 from bench.measure import RESULTS, Record
 from bench.plan import Sizes
 from bench.systems import Entry
-from bench.thresholds import US, Threshold, thresholds
+from bench.thresholds import US, Threshold, spaced, thresholds
 
-# measure, figure, what it is called, whether more is better
+# measure, figure, what it is called
 ROWS = (
-    ("one", "rate", "enqueue one by one /s", True),
-    ("threads", "rate", "enqueue, 16 threads /s", True),
-    ("bulk", "rate", "enqueue in bulk /s", True),
-    ("drain1", "rate", "drain, 1 worker /s", True),
-    ("drain2", "rate", "drain, 2 workers /s", True),
-    ("drain1", "cpu_us", "CPU of the worker µs/job", False),
-    ("drain2", "runs_too_many", "jobs run twice by 2 workers", False),
-    ("pickup", "p50_ms", "pickup p50 ms", False),
-    ("pickup", "p99_ms", "pickup p99 ms", False),
-    ("idle", "cpu_percent", "idle worker % CPU", False),
+    ("one", "rate", "enqueue one by one /s"),
+    ("threads", "rate", "enqueue, 16 threads /s"),
+    ("bulk", "rate", "enqueue in bulk /s"),
+    ("drain1", "rate", "drain, 1 worker /s"),
+    ("drain2", "rate", "drain, 2 workers /s"),
+    ("drain1", "cpu_us", "CPU of the worker µs/job"),
+    ("drain2", "runs_too_many", "jobs run twice by 2 workers"),
+    ("pickup", "p50_ms", "pickup p50 ms"),
+    ("pickup", "p99_ms", "pickup p99 ms"),
+    ("idle", "cpu_percent", "idle worker % CPU"),
 )
 LONG_ROWS = (
-    ("long enqueue", "rate", "long run: enqueue /s", True),
-    ("long drain", "rate", "long run: drain /s", True),
-    ("long enqueue", "tenth_mb", "long run: enqueuer MB, after a tenth", False),
-    ("long enqueue", "peak_mb", "long run: enqueuer MB, at the end", False),
-    ("long drain", "tenth_mb", "long run: worker MB, after a tenth", False),
-    ("long drain", "peak_mb", "long run: worker MB, at the end", False),
+    ("long enqueue", "rate", "long run: enqueue /s"),
+    ("long drain", "rate", "long run: drain /s"),
+    ("long enqueue", "tenth_mb", "long run: enqueuer MB, after a tenth"),
+    ("long enqueue", "peak_mb", "long run: enqueuer MB, at the end"),
+    ("long drain", "tenth_mb", "long run: worker MB, after a tenth"),
+    ("long drain", "peak_mb", "long run: worker MB, at the end"),
 )
 
 NOTE = (
-    "  * from the first to the 1,000th job after a start on a standing backlog: compare a column with itself, since\n"
-    "    whoever claims in batches is flattered by the last batch, whose end is not in it"
+    "  * from the first job after a start on a standing backlog to the 1,000th (sustained: many more). Compare a column\n"
+    "    with itself: whoever claims in batches is flattered by the last one, whose end is not in it"
 )
 
-Row = tuple[str, str, str, bool]
+Row = tuple[str, str, str]
 
 
 def rows(record: Record) -> list[Row]:
-    levels = [measure for measure in record.measures if measure.startswith("claim, ")]
-    claims: list[Row] = [(level, "rate", f"claim, {spaced(level[7:])} /s *", True) for level in levels]
-    return [row for row in (*ROWS, *claims, *LONG_ROWS) if row[0] in record.measures]
+    return [row for row in (*ROWS, *levels(record), *LONG_ROWS) if row[0] in record.measures]
 
 
-def spaced(level: str) -> str:
-    state, jobs = level.split()
-    return f"{int(jobs):,} {state}"
+def levels(record: Record) -> list[Row]:
+    split = [(measure, *measure.split(", ")) for measure in record.measures if ", " in measure]
+    return [(measure, "rate", f"{kind}, {spaced(level)} /s *") for measure, kind, level in split]
 
 
 def text(record: Record, entries: Sequence[Entry], sizes: Sizes) -> str:
     names = [entry.name for entry in entries]
     parts = [
-        "Medians over the rounds", table(["", *names], figures(record, names)), NOTE,
+        "Medians over the rounds",
+        table(["", *names], figures(record, names)),
+        *([NOTE] if levels(record) else []),
         f"{US} as a multiple of each, and as % of the limit (round by round, then the median)",
         table(["", *[name for name in names if name != US]], ratios(record, names)),
-        "Thresholds", table(["", "", "measured", "bound", "goal"], map(verdict, thresholds(record, sizes))),
-        "Settings", "\n".join(f"  {entry.name}: {entry.settings}" for entry in entries),
+        "Thresholds",
+        table(["", "", "measured", "bound", "goal"], map(verdict, thresholds(record, sizes))),
+        "Surroundings, after each measure (load counts the benchmark too)",
+        table(["", "load", "sync ms"], ([name, *map(number, seen.values())] for name, seen in record.surroundings.items())),
+        "Settings",
+        "\n".join(f"  {entry.name}: {entry.settings}" for entry in entries),
     ]
     if record.failures:
         parts += ["Failed", "\n".join(f"  {what}: {why}" for what, why in record.failures.items())]
@@ -72,18 +76,18 @@ def text(record: Record, entries: Sequence[Entry], sizes: Sizes) -> str:
 
 
 def figures(record: Record, names: Sequence[str]) -> Iterable[list[str]]:
-    for measure, figure, label, _ in rows(record):
+    for measure, figure, label in rows(record):
         yield [label, *[number(record.median(measure, name, figure)) for name in names]]
 
 
 def ratios(record: Record, names: Sequence[str]) -> Iterable[list[str]]:
-    for measure, figure, label, _ in rows(record):
+    for measure, figure, label in rows(record):
         if comparable(measure, figure) and record.values(measure, US, figure):
             yield [label, *[ratio(record, measure, figure, name) for name in names if name != US]]
 
 
 def comparable(measure: str, figure: str) -> bool:
-    return figure != "runs_too_many" and not measure.startswith("claim, ")
+    return figure != "runs_too_many" and ", " not in measure
 
 
 def ratio(record: Record, measure: str, figure: str, other: str) -> str:
@@ -113,7 +117,9 @@ def table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
     lines = [list(head), *map(list, body)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
-        "  " + line[0].ljust(widths[0]) + "".join("  " + cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True))
+        "  "
+        + line[0].ljust(widths[0])
+        + "".join("  " + cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True))
         for line in lines
     )
 
@@ -123,15 +129,18 @@ def document(record: Record, entries: Sequence[Entry], sizes: Sizes, seconds: fl
         "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "seconds": round(seconds, 1),
         "machine": {
-            "cores": os.cpu_count(), "system": platform.platform(), "python": platform.python_version(),
-            "sqlite": sqlite3.sqlite_version, "load": os.getloadavg(),
+            "cores": os.cpu_count(),
+            "system": platform.platform(),
+            "python": platform.python_version(),
+            "sqlite": sqlite3.sqlite_version,
         },
+        "surroundings": record.surroundings,
         "sizes": {name: getattr(sizes, name) for name in sizes.__slots__},
         "settings": {entry.name: entry.settings for entry in entries},
         "rounds": record.measures,
         "medians": {
             label: {entry.name: record.median(measure, entry.name, figure) for entry in entries}
-            for measure, figure, label, _ in rows(record)
+            for measure, figure, label in rows(record)
         },
         "thresholds": [
             {"text": one.text, "value": one.value, "bound": one.bound, "goal": one.goal, "unit": one.unit, "met": one.met}

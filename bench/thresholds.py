@@ -59,12 +59,23 @@ def serves(record: Record) -> Iterator[Threshold]:
 
 
 def claims(record: Record, sizes: Sizes) -> Iterator[Threshold]:
-    least = f"claim, ready {sizes.backlogs[0]}"
-    for level in (f"ready {sizes.backlogs[-1]}", f"finished {sizes.finished}"):
-        rates = zip(record.values(f"claim, {level}", US, "rate"), record.values(least, US, "rate"), strict=True)
-        ratios = [rate / base for rate, base in rates if base]
-        kept = percent(median(ratios)) if ratios else None
-        yield Threshold(f"claim rate with {level.split()[1]} {level.split()[0]}, of that with 1,000", kept, 90, "%")
+    """Twice: over the first 1,000 jobs after a start, and over many, where the start does not hide the claim."""
+    levels = (f"ready {sizes.backlogs[-1]}", f"finished {sizes.finished}")
+    for measure, least in (("claim", sizes.backlogs[0]), ("sustained", sizes.sustained)):
+        for level in levels:
+            kept = percent(kept_at(record, measure, level, f"ready {least}"))
+            yield Threshold(f"{measure} rate, {spaced(level)}, of that with {least:,}", kept, 90, "%")
+
+
+def kept_at(record: Record, measure: str, level: str, least: str) -> float | None:
+    rates = record.values(f"{measure}, {level}", US, "rate"), record.values(f"{measure}, {least}", US, "rate")
+    ratios = [rate / base for rate, base in zip(*rates, strict=True) if base]
+    return median(ratios) if ratios else None
+
+
+def spaced(level: str) -> str:
+    state, jobs = level.split()
+    return f"{int(jobs):,} {state}"
 
 
 def memory(record: Record) -> Iterator[Threshold]:
@@ -77,5 +88,3 @@ def memory(record: Record) -> Iterator[Threshold]:
 
 def percent(ratio: float | None) -> float | None:
     return None if ratio is None else ratio * 100
-
-

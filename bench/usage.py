@@ -11,8 +11,7 @@ STATUS = Path("/proc/self/status")
 def cpu_seconds() -> float:
     """User and system time of this process and of its children that have ended."""
     return sum(
-        used.ru_utime + used.ru_stime
-        for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        used.ru_utime + used.ru_stime for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     )
 
 

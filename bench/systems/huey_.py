@@ -6,7 +6,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from huey import SqliteHuey  # type: ignore[import-untyped]
+from huey import SqliteHuey
 
 from bench import job
 from bench.job import Payload, Tally, payloads

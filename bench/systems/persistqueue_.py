@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from persistqueue import Empty, SQLiteAckQueue, SQLiteQueue  # type: ignore[attr-defined]
+from persistqueue import Empty, SQLiteAckQueue, SQLiteQueue
 
 from bench import job
 from bench.job import Payload, Tally, payloads

@@ -1,4 +1,4 @@
-"""The codec: what goes in comes back, and what would not is refused by its path, with the value and the remedy."""
+"""The codec: what goes in comes back; what would not is refused by path, value and remedy."""
 
 from __future__ import annotations
 
@@ -158,9 +158,7 @@ any_scalar = (
 any_key = any_text | st.integers() | st.none() | st.floats() | st.booleans()
 anything = st.recursive(
     any_scalar,
-    lambda inner: (
-        st.lists(inner) | st.dictionaries(any_key, inner) | st.tuples(inner) | st.builds(Page, inner)
-    ),
+    lambda inner: st.lists(inner) | st.dictionaries(any_key, inner) | st.tuples(inner) | st.builds(Page, inner),
     max_leaves=10,
 )
 
@@ -177,25 +175,30 @@ def refuse_constant(name: str) -> None:
     raise AssertionError(f"{name} is not JSON")
 
 
+def fault_of(act: Callable[[], object]) -> str | None:
+    try:
+        act()
+    except PayloadError as error:
+        return str(error)
+    return None
+
+
 @given(anything)
 def test_whatever_it_is_it_becomes_true_json_or_one_line_of_refusal(value: object) -> None:
-    try:
-        text = put(value)
-    except PayloadError as error:
-        assert "\n" not in str(error)
-        assert str(error).startswith("argument 'document': ")
+    fault = fault_of(lambda: put(value))
+    if fault is None:
+        json.loads(put(value), parse_constant=refuse_constant)
+        put(value).encode()
     else:
-        json.loads(text, parse_constant=refuse_constant)
-        text.encode()
+        assert "\n" not in fault
+        assert fault.startswith("argument 'document': ")
 
 
 @given(anything)
 def test_the_quick_pass_never_lets_through_what_the_slow_one_refuses(value: object) -> None:
-    if codec._is_plain(value):
-        try:
-            codec._inspect(value, codec._Path(None, "it", value, 0))
-        except PayloadError as error:
-            assert "lone surrogate" in str(error)  # left to msgspec on purpose
+    fault = fault_of(lambda: codec._inspect(value, codec._Path(None, "it", value, 0)))
+    if codec._is_plain(value) and fault:
+        assert "lone surrogate" in fault  # left to msgspec on purpose
 
 
 def test_plain_data_never_takes_the_slow_pass(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -369,11 +372,9 @@ def test_a_refusal_names_the_path_the_value_and_the_remedy(value: object, messag
     assert refusal(value) == message
 
 
-@pytest.mark.parametrize(
-    "shape", [lambda value: value, lambda value: {"a": value}, lambda value: [Page(value)]]
-)
+@pytest.mark.parametrize("shape", [lambda value: [value], lambda value: {"a": value}, lambda value: [Page(value)]])
 def test_too_deep_is_refused_with_the_limit(shape: Callable[[object], object]) -> None:
-    message = refusal(shape(nested(JSON_DEPTH_MAX + 1)))
+    message = refusal(shape(nested(JSON_DEPTH_MAX)))
     assert "[0][0][0]" in message
     assert message.endswith("nested more than 64 levels deep; flatten it, or pass it as a string of JSON")
     assert len(message) < 300
@@ -395,8 +396,7 @@ def test_too_large_is_refused_with_both_sizes() -> None:
     with pytest.raises(PayloadError) as caught:
         encode("é" * 1000, "progress", 2_001)
     assert str(caught.value) == (
-        "progress: 2,002 bytes as JSON, and at most 2,001 can be stored; "
-        "keep the data elsewhere and pass a reference to it"
+        "progress: 2,002 bytes as JSON, and at most 2,001 can be stored; keep the data elsewhere and pass a reference to it"
     )
     assert len(encode("é" * 1000, "progress", 2_002)) == 1_002
 
@@ -482,9 +482,7 @@ def test_an_annotation_nobody_can_decode_by_means_plain_data(annotation: Any) ->
     assert decoder(annotation)('{"a":[1]}') == {"a": [1]}
 
 
-@pytest.mark.parametrize(
-    "annotation", [Model, Model | None, dict[str, Path], Book, Tree, list[Any], int | str]
-)
+@pytest.mark.parametrize("annotation", [Model, Model | None, dict[str, Path], Book, Tree, list[Any], int | str])
 def test_an_annotation_that_can_be_decoded_by_is_kept(annotation: Any) -> None:
     assert decodable(annotation) is annotation
 
@@ -504,9 +502,7 @@ def test_pydantic_is_not_imported_for_those_who_do_not_use_it() -> None:
         "print('pydantic' in sys.modules)"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 
 

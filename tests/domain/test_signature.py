@@ -54,18 +54,14 @@ def analyse(document: str, model: str = "big") -> dict[str, Any]:
     return {"document": document, "model": model}
 
 
-def rich(
-    when: datetime, page: Page, *, by: UUID, colour: Colour = Colour.RED, path: Path = Path("a")
-) -> None: ...
+def rich(when: datetime, page: Page, *, by: UUID, colour: Colour = Colour.RED, path: Path = Path("a")) -> None: ...
 
 
 def modelled(model: Model, models: list[Model] = []) -> Model:  # noqa: B006  (a default that nobody changes)
     return model
 
 
-def everything(
-    a: Any, b: Any = 2, /, c: Any = 3, *rest: Any, key: Any = 4, **options: Any
-) -> tuple[Any, ...]:
+def everything(a: Any, b: Any = 2, /, c: Any = 3, *rest: Any, key: Any = 4, **options: Any) -> tuple[Any, ...]:
     return a, b, c, list(rest), key, options
 
 
@@ -114,9 +110,7 @@ def test_what_is_accepted_runs_as_if_called_and_what_python_refuses_is_refused(
 
 
 @given(st.lists(values, max_size=3), st.dictionaries(names, values))
-def test_the_fast_way_of_gathering_gives_what_the_slow_one_gives(
-    args: list[Any], kwargs: dict[str, Any]
-) -> None:
+def test_the_fast_way_of_gathering_gives_what_the_slow_one_gives(args: list[Any], kwargs: dict[str, Any]) -> None:
     signature = of(ordinary)
     fast = signature._gather(tuple(args), kwargs)
     try:
@@ -184,9 +178,7 @@ def test_pydantic_models_come_back_as_themselves() -> None:
 
 
 def test_a_model_may_be_given_as_plain_data() -> None:
-    assert of(modelled).load(of(modelled).bind(({"inner": {"ratio": 1}},), {}))[1] == {
-        "model": Model(inner=Inner(ratio=1))
-    }
+    assert of(modelled).load(of(modelled).bind(({"inner": {"ratio": 1}},), {}))[1] == {"model": Model(inner=Inner(ratio=1))}
 
 
 def test_typed_rest_and_options_come_back_typed() -> None:
@@ -195,6 +187,15 @@ def test_typed_rest_and_options_come_back_typed() -> None:
 
     when = datetime(2026, 1, 1, tzinfo=UTC)
     assert round_trip(many, Page(1), Page(2), start=when) == ((Page(1), Page(2)), {"start": when})
+
+
+def test_arguments_by_name_are_typed_and_only_those_that_were_given() -> None:
+    def many(page: Page, model: str = "big", *rest: int) -> None: ...
+
+    signature = of(many)
+    assert signature.named(signature.bind((Page(1), "small", 2), {})) == {"page": Page(1), "model": "small", "rest": [2]}
+    assert signature.named(signature.bind((Page(1),), {})) == {"page": Page(1)}
+    assert "argument 'page'" in refusal(signature.named, '{"page":3}')
 
 
 def test_none_is_accepted_where_it_is_the_default() -> None:
@@ -265,9 +266,7 @@ def test_wrapped_and_partial_functions_have_a_signature_too() -> None:
     ],
     ids=range(9),
 )
-def test_arguments_that_do_not_fit_are_refused(
-    args: tuple[Any, ...], kwargs: dict[str, Any], message: str
-) -> None:
+def test_arguments_that_do_not_fit_are_refused(args: tuple[Any, ...], kwargs: dict[str, Any], message: str) -> None:
     assert refusal(of(analyse).bind, args, kwargs).startswith(message)
 
 
@@ -280,9 +279,7 @@ def test_a_value_is_refused_by_its_path() -> None:
 
 def test_a_model_is_checked_before_it_is_stored() -> None:
     message = refusal(of(modelled).bind, ({"inner": {"ratio": "x"}},), {})
-    assert message.startswith(
-        f"argument 'model' of {of(modelled).text}: .inner.ratio: Input should be a valid number"
-    )
+    assert message.startswith(f"argument 'model' of {of(modelled).text}: .inner.ratio: Input should be a valid number")
     assert message.endswith("got 'x'")
 
 
@@ -318,10 +315,7 @@ def test_constraints_in_the_annotation_hold() -> None:
 
 
 def test_what_a_dataclass_raises_on_its_own_names_the_argument() -> None:
-    assert (
-        refusal(of(picky).bind, ({"n": -1},), {})
-        == f"argument 'it' of {of(picky).text}: KeyError: 'negative'"
-    )
+    assert refusal(of(picky).bind, ({"n": -1},), {}) == f"argument 'it' of {of(picky).text}: KeyError: 'negative'"
 
 
 @dataclass
@@ -338,9 +332,7 @@ def picky(it: Picky) -> None: ...
 
 def test_an_argument_that_is_too_large_is_named() -> None:
     message = refusal(of(analyse).bind, ("x" * PAYLOAD_BYTES_MAX,), {})
-    assert message.startswith(
-        f"argument 'document' of {ANALYSE}: 1,048,578 bytes as JSON, and at most 1,048,576"
-    )
+    assert message.startswith(f"argument 'document' of {ANALYSE}: 1,048,578 bytes as JSON, and at most 1,048,576")
 
 
 def test_arguments_that_are_too_large_together_are_refused() -> None:
@@ -404,9 +396,7 @@ def test_the_text_shows_every_kind_of_parameter_on_one_line() -> None:
     def shown(a: Any, b: int = 1, /, *rest: str, key: Any = ["x" * 500], **options: Any) -> None: ...  # noqa: B006
 
     text = of(shown).text
-    assert text.startswith(
-        f"{__name__}.{shown.__qualname__}(a: Any, b: int = 1, /, *rest: str, key: Any = ['xxx"
-    )
+    assert text.startswith(f"{__name__}.{shown.__qualname__}(a: Any, b: int = 1, /, *rest: str, key: Any = ['xxx")
     assert text.endswith("xxx'], **options: Any)")
     assert "\n" not in text
     assert "characters left out" in text

@@ -1,8 +1,8 @@
 """One strict JSON codec for everything that is stored: arguments, results, events, progress.
 
-A value is refused at the border, by its path, if JSON or one of the databases would bend it. Plain data takes a quick
-pass that only says yes or no; anything else takes a slow one that knows rich types and finds the place of a fault.
-A pydantic model speaks for itself through `model_dump` and `model_validate_json`; pydantic is never imported here.
+A value is refused at the border, by its path, if JSON or one of the databases would bend it. Plain data takes a
+quick pass that only says yes or no; the rest takes a slow one that knows rich types and finds the place of a
+fault. A pydantic model is known by its methods: pydantic is never imported here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DECODERS_MAX: Final = 1_024
 
 _ATOMS: Final = frozenset({NoneType, bool, date, timedelta, UUID, Decimal, bytes})
 _KEYS: Final = frozenset({str, int, float, date, datetime, time, timedelta, UUID, Decimal, bytes})
-# msgspec takes these types exactly; their subclasses (numpy.float64, pandas.Timestamp, …) are stored as the parent.
+# msgspec takes these types exactly; a subclass (numpy.float64, pandas.Timestamp, …) is stored as its parent.
 _PARENTS: Final[tuple[tuple[type, Callable[[Any], object]], ...]] = (
     (str, str.__str__),
     (int, int.__int__),
@@ -100,7 +100,7 @@ def decodable(annotation: Any) -> Any:
     try:
         typed(annotation)
         return Any if _holds_custom(type_info(annotation), set()) else annotation
-    except Exception:  # noqa: BLE001  (annotations are the user's, and so is what evaluating them raises)
+    except Exception:  # annotations are the user's, and so is what evaluating them raises
         return Any
 
 
@@ -127,7 +127,7 @@ def show(value: object) -> str:
         return f"of {value.bit_length():,} bits"
     try:
         text = str(value) if isinstance(value, Exception) else repr(value)
-    except Exception:  # noqa: BLE001  (a broken __repr__ must not hide the error that is being told)
+    except Exception:  # a broken __repr__ must not hide the error that is being told
         text = f"<{_name(type(value))}>"
     return clip(" ".join(text.split()), _SHOWN_CHARS_MAX * (4 if isinstance(value, Exception) else 1))
 
@@ -137,13 +137,13 @@ def _gap(chars: int) -> str:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether msgspec writes all of it faithfully; text is left to msgspec, which refuses lone surrogates itself."""
+    """Whether msgspec writes all of it faithfully; it refuses lone surrogates itself, so text is not looked at."""
     if type(value) is dict:
         return _is_plain_dict(value, JSON_DEPTH_MAX)
     return _is_plain_list((value,), JSON_DEPTH_MAX + 1)
 
 
-# Twins, and every test written out: one loop for both, or a call per value, costs a third of the whole encoding.
+# Twins, with every test written out: one loop for both, or a call per value, costs a third of the encoding.
 def _is_plain_dict(values: dict[Any, Any], levels: int) -> bool:
     if not levels:
         return False
@@ -262,9 +262,7 @@ def _inspect_keys(value: dict[Any, Any], path: _Path) -> None:
     for key in value:
         plain = key.value if isinstance(key, Enum) else key
         if type(plain) not in _KEYS and not isinstance(plain, str):
-            path.refuse(
-                f"the key {show(key)} is of type {_name(type(key))} and cannot be a JSON key; use a string"
-            )
+            path.refuse(f"the key {show(key)} is of type {_name(type(key))} and cannot be a JSON key; use a string")
         if fault := _fault(plain):
             path.refuse(f"in the key {show(key)}: {fault}")
     if any(type(key) is not str for key in value):
@@ -398,8 +396,8 @@ def _misfit(error: Exception, text: str) -> PayloadError:
 
 
 def _offender(text: str, place: str, got: re.Match[str] | None) -> tuple[object] | None:
-    """The value a message is about. msgspec writes any key of a dict as [...]; as it reads in order and stops at the
-    first misfit, that is the first value there of the kind it got."""
+    """The value a message is about. msgspec writes any key of a dict as [...]; as it reads in order and stops
+    at the first misfit, that is the first value there of the kind it got."""
     steps = _STEP.findall(place)
     if "".join(steps) != place or ("[...]" in steps and not got):
         return None
@@ -416,9 +414,7 @@ def _matches(value: Any, steps: list[str]) -> Iterator[object]:
         return
     step, rest = steps[0], steps[1:]
     if isinstance(value, dict):
-        children = (
-            list(value.values()) if step == "[...]" else [value[key] for key in [step[1:]] if key in value]
-        )
+        children = list(value.values()) if step == "[...]" else [value[key] for key in [step[1:]] if key in value]
     elif isinstance(value, list):
         children = value if step == "[...]" else value[int(step[1:-1]) :][:1] if step[0] == "[" else []
     else:

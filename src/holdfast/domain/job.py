@@ -49,6 +49,19 @@ class NewJob(msgspec.Struct, frozen=True):
     arguments: str
 
 
+class Rest(msgspec.Struct, array_like=True, frozen=True):
+    """What most jobs do not have; the last column of `claimed.sql`."""
+
+    run_after: int | None = None
+    progress: str | None = None
+    meter: str | None = None
+    key: str | None = None
+    tags: str | None = None
+    meta: str | None = None
+    parent: str | None = None
+    reason: str | None = None
+
+
 class Claimed(msgspec.Struct, array_like=True, frozen=True):
     """A job as the claim hands it to its holder; the order of fields is the order of columns in `claimed.sql`."""
 
@@ -61,15 +74,11 @@ class Claimed(msgspec.Struct, array_like=True, frozen=True):
     attempts_max: int
     priority: int
     created_at: int
-    run_after: int | None
     started_at: int
-    progress: str | None
-    meter: str | None
-    key: str | None
-    tags: str | None
-    meta: str | None
-    parent: str | None
-    reason: str | None
+    rest: Rest | None
+
+
+NOTHING = Rest()
 
 
 class Attempt(msgspec.Struct, frozen=True):

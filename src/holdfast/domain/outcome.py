@@ -74,11 +74,11 @@ class JobError(msgspec.Struct, frozen=True):
         return f"{self.kind}: {self.message}" if self.message else self.kind
 
 
-class Succeeded(msgspec.Struct, frozen=True):
+class Succeeded(msgspec.Struct, frozen=True, tag=True):
     result: str
 
 
-class Failed(msgspec.Struct, frozen=True):
+class Failed(msgspec.Struct, frozen=True, tag=True):
     """`retryable` was decided where the exception's class is known; `after_seconds` overrides the policy's delay."""
 
     error: JobError
@@ -86,20 +86,20 @@ class Failed(msgspec.Struct, frozen=True):
     after_seconds: float | None = None
 
 
-class Snoozed(msgspec.Struct, frozen=True):
+class Snoozed(msgspec.Struct, frozen=True, tag=True):
     seconds: float
     reason: str = ""
 
 
-class Skipped(msgspec.Struct, frozen=True):
+class Skipped(msgspec.Struct, frozen=True, tag=True):
     reason: str
 
 
-class WasCancelled(msgspec.Struct, frozen=True):
+class WasCancelled(msgspec.Struct, frozen=True, tag=True):
     reason: str
 
 
-class Released(msgspec.Struct, frozen=True):
+class Released(msgspec.Struct, frozen=True, tag=True):
     """Handed back unfinished; costs no attempt."""
 
     reason: str

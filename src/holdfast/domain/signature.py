@@ -1,9 +1,9 @@
-"""A task's signature, compiled once: what a call gives becomes one JSON object, and that object becomes a call again.
+"""A task's signature, compiled once: a call becomes one JSON object, and that object a call again.
 
-The object maps a parameter's name to its value and holds only what was given; defaults are the function's own, at run
-time. `*pages` is stored as a list under "*pages" and `**options` as an object under "**options": no parameter can
-be called that, and what is inside cannot be taken for a parameter. Accepted means runnable: arguments are checked
-against the annotations before they are stored.
+The object maps a parameter's name to its value and holds only what was given; defaults are the function's own,
+at run time. `*pages` is stored as a list under "*pages" and `**options` as an object under "**options": no
+parameter has such a name, and nothing inside is taken for a parameter. Accepted means runnable: arguments are
+checked against the annotations before they are stored.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Signature:
         self._known = frozenset(self._names)
         self._positional = tuple(p.name for p in parameters if p.kind is Parameter.POSITIONAL_OR_KEYWORD)
         self._required = frozenset(p.name for p in parameters if _is_required(p))
-        # So many positional arguments leave nothing missing; no number does if a keyword-only one is required.
+        # This many positional leave nothing missing; no number does if a required one is keyword-only.
         self._enough = len(self._required) if self._required <= set(self._positional) else inf
         self._optional = len(self._required) < len(self._names)
         self._by_keyword = frozenset(p.name for p in parameters if p.kind in _NAMED)
@@ -109,7 +109,7 @@ class Signature:
         return encode(value, f"result of {self.text}", RESULT_BYTES_MAX)
 
     def decode_result(self, text: str) -> Any:
-        """The result by the return annotation; as plain data if it never was, or no longer is, what that says."""
+        """The result by the return annotation; as plain data if it is not, or no longer, what that says."""
         try:
             return self._decode_result(text)
         except PayloadError:
@@ -151,7 +151,7 @@ class Signature:
         context = self._context
         if context and context.name in kwargs and context.kind is not Parameter.POSITIONAL_ONLY:
             raise PayloadError(f"argument {context.name!r} of {self.text}: the worker gives it; leave it out")
-        # `**options` may hold the name of a positional-only parameter, which `bind` of Python 3.11 does not know.
+        # `**options` may hold the name of a positional-only parameter; `bind` of Python 3.11 refuses that.
         own = {name: value for name, value in kwargs.items() if not self._options or name in self._by_keyword}
         try:
             bound = self._signature.bind(*args, **own).arguments
@@ -235,7 +235,7 @@ def _hints(fn: Callable[..., Any]) -> dict[str, Any]:
     target = inspect.unwrap(fn)
     try:
         return get_type_hints(target, include_extras=True)
-    except Exception:  # noqa: BLE001  (one name that only a type checker can see must not cost the others)
+    except Exception:  # one name that only a type checker can see must not cost the others
         namespace = getattr(target, "__globals__", {})
         annotations = getattr(target, "__annotations__", {})
         return {name: _hint(name, said, namespace) for name, said in annotations.items()}
@@ -245,7 +245,7 @@ def _hint(name: str, annotation: Any, namespace: dict[str, Any]) -> Any:
     alone = SimpleNamespace(__annotations__={name: annotation})
     try:
         return get_type_hints(alone, namespace, include_extras=True)[name]
-    except Exception:  # noqa: BLE001  (evaluating what the user wrote may raise anything)
+    except Exception:  # evaluating what the user wrote may raise anything
         return Any
 
 
@@ -268,7 +268,7 @@ def _field_type(parameter: Parameter, hints: Mapping[str, Any]) -> Any:
 
 
 def _aware(kind: Any) -> Any:
-    """A datetime that comes as text, from the web or a prompt, needs its timezone like one that comes from Python."""
+    """A datetime that comes as text, from the web or a prompt, needs its timezone like any other."""
     if kind is datetime:
         return Annotated[datetime, msgspec.Meta(tz=True)]
     if get_origin(kind) in (Union, UnionType):

@@ -68,7 +68,7 @@ def _take(lanes: Sequence[int], limit: int) -> Op[list[int]]:
 
 def renew(moment: Moment, worker: int, seq: int, token: int) -> Op[None]:
     """A lease that was claimed by hand: its holder is a worker of its own, so this is that worker's beat."""
-    held = yield Statement("held", {"leases": f"[[{seq},{token}]]"})
+    held = yield Statement("held", {"leases": f'{{"{seq}":{token}}}'})
     if held[0][0] == "[]":
         raise LeaseLost(f"token {token} is not the current one: the job was taken, cancelled or ended meanwhile")
     yield from beat(moment, worker)

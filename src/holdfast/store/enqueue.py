@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from holdfast.domain.job import NewJob, Options
 from holdfast.domain.key import Holder, Key, holds
-from holdfast.domain.states import State
+from holdfast.domain.states import EVENTS, move
 from holdfast.errors import Conflict
 from holdfast.store import control
 from holdfast.store.ids import first_id, id_text
@@ -40,16 +40,16 @@ class Accepted(msgspec.Struct, frozen=True):
 
 
 def enqueue(moment: Moment, jobs: Sequence[NewJob]) -> Op[Accepted]:
-    now = moment.now
     last = (yield Statement("next_numbers", {"name": "job", "count": len(jobs)}))[0][0]
-    first, base = last - len(jobs) + 1, first_id(now)
+    first, base = last - len(jobs) + 1, first_id(moment.now)
     rows: list[Row] = []
+    spans: list[_Span] = []
     known: dict[int, Known] = {}
     template: _Template | None = None
     for index, job in enumerate(jobs):
-        options = job.options
-        if template is None or template.options is not options:
-            template = yield from _template(options, now)
+        if template is None or template.options is not job.options:
+            template = yield from _template(job.options, moment.now)
+            spans.append(_Span(template, first + index))
         id = id_text(base + index)
         if template.special:
             special = yield from _special(moment, template, job, first + index, id)
@@ -58,43 +58,61 @@ def enqueue(moment: Moment, jobs: Sequence[NewJob]) -> Op[Accepted]:
                 if not special.created:
                     continue
                 id = special.id
-        rows.append((first + index, id, *template.head, job.arguments, *template.tail))
+        rows.append((first + index, id, job.arguments, *template.tail))
     if rows:
-        yield Statement("add_jobs", rows=rows)
-        yield from _index(first, last, {row[3] for row in rows})
-    return Accepted(base, len(jobs), now, known)
-
-
-def _index(first: int, last: int, states: set[str]) -> Op[None]:
-    span = {"first": first, "last": last}
-    if State.READY in states:
-        yield Statement("add_ready", span)
-    if State.SCHEDULED in states:
-        yield Statement("add_scheduled", span)
-    yield Statement("add_first_events", span)
+        yield Statement("add_bodies", rows=rows)
+        yield from _add_spans(spans, last, moment.now)
+    return Accepted(base, len(jobs), moment.now, known)
 
 
 class _Template(msgspec.Struct, frozen=True):
-    """The columns that all jobs with the same options share, on either side of the arguments."""
+    """What all jobs with the same options share."""
 
     options: Options
     lane: int
-    head: tuple[Any, ...]
+    run_at: int | None
+    """Set if it lies in the future."""
     tail: tuple[Any, ...]
     special: bool
+
+
+class _Span(NamedTuple):
+    """Jobs in a row that share a template, from this seq on."""
+
+    template: _Template
+    first: int
+
+
+def _add_spans(spans: list[_Span], last: int, now: int) -> Op[None]:
+    """The rows that change, the narrow tables and the first events: by span, not job by job."""
+    ends = [span.first - 1 for span in spans[1:]] + [last]
+    for (template, first), end in zip(spans, ends, strict=True):
+        verb = "enqueue" if template.run_at is None else "schedule"
+        fields = {
+            "first": first,
+            "last": end,
+            "lane": template.lane,
+            "state": move(None, verb),
+            "priority": template.options.priority,
+            "attempts_max": template.options.attempts,
+            "run_after": template.run_at,
+            "kind": EVENTS[verb],
+            "now": now,
+        }
+        yield Statement("add_jobs", fields)
+        yield Statement("add_ready" if template.run_at is None else "add_scheduled", fields)
+        yield Statement("add_first_events", fields)
 
 
 def _template(options: Options, now: int) -> Op[_Template]:
     lane = yield from _lane(options.queue, options.task)
     run_at = options.run_at if options.run_at is not None else now + options.delay
-    later = run_at > now
-    state = str(State.SCHEDULED if later else State.READY)
     key = None if options.key is None else options.key.text
     tags = msgspec.json.encode(options.tags).decode() if options.tags else None
     return _Template(
         options=options,
         lane=lane,
-        head=(lane, state, options.priority, options.attempts, now, run_at if later else None),
+        run_at=run_at if run_at > now else None,
         tail=(key, tags, options.meta, options.parent),
         special=key is not None or options.id is not None or bool(options.tags),
     )

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from holdfast.domain.event import Event
-from holdfast.domain.job import Attempt, Claimed, Job, Thaw, moment_of
+from holdfast.domain.job import NOTHING, Attempt, Claimed, Job, Thaw, moment_of
 from holdfast.domain.key import Holder
 from holdfast.domain.states import State
 from holdfast.store.op import Row
@@ -57,6 +57,7 @@ def job_of(row: Row, names: Names) -> Job:
 
 def job_of_claimed(claimed: Claimed, task: str, queue: str, names: Names) -> Job:
     """The job as its holder sees it when it starts to run."""
+    rest = claimed.rest or NOTHING
     return Job(
         id=claimed.id,
         task=task,
@@ -67,11 +68,11 @@ def job_of_claimed(claimed: Claimed, task: str, queue: str, names: Names) -> Job
         attempts_max=claimed.attempts_max,
         token=claimed.token,
         arguments=claimed.arguments,
-        error=claimed.reason,
-        **_described(claimed.progress, claimed.meter, claimed.key, claimed.tags, claimed.meta),
-        parent=claimed.parent,
+        error=rest.reason,
+        **_described(rest.progress, rest.meter, rest.key, rest.tags, rest.meta),
+        parent=rest.parent,
         created_at=moment_of(claimed.created_at),
-        run_after=None if claimed.run_after is None else moment_of(claimed.run_after),
+        run_after=None if rest.run_after is None else moment_of(rest.run_after),
         started_at=moment_of(claimed.started_at),
         thaw_arguments=names.arguments(task),
         thaw_result=names.result(task),

@@ -53,7 +53,7 @@ class Report(msgspec.Struct):
 
 def settle(moment: Moment, reports: Sequence[Report]) -> Op[set[int]]:
     """Write what may be written; the seqs of reports whose token is no longer current come back."""
-    leases = _json([(report.seq, report.token) for report in reports])
+    leases = _json({report.seq: report.token for report in reports})
     held = set(_decode_seqs((yield Statement("held", {"leases": leases}))[0][0]))
     mine = reports if len(held) == len(reports) else [report for report in reports if report.seq in held]
     plain = [report for report in mine if report.plain]
@@ -69,7 +69,7 @@ def settle(moment: Moment, reports: Sequence[Report]) -> Op[set[int]]:
 
 
 def _succeed(moment: Moment, reports: list[Report]) -> Op[None]:
-    results = _json([(report.seq, report.change.result) for report in reports if report.change])
+    results = _json({report.seq: report.change.result for report in reports if report.change})
     seqs = _json([report.seq for report in reports])
     yield Statement("end_leases", {"seqs": seqs})
     yield Statement("succeed_jobs", {"now": moment.now, "results": results})

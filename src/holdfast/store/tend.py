@@ -65,7 +65,7 @@ def prune(moment: Moment, before: int, limit: int = PRUNE_BATCH_MAX) -> Op[int]:
     if seqs == "[]":
         return 0
     yield Statement("delete_finished", batch)
-    for verb in ("outlive_keys", "free_ended_keys", "delete_tags", "delete_events", "delete_errors", "delete_jobs"):
+    for verb in ("outlive_keys", "free_ended_keys", "delete_tags", "delete_events", "delete_errors", "delete_jobs", "delete_bodies"):
         yield Statement(verb, {"seqs": seqs})
     return len(msgspec.json.decode(seqs))
 

@@ -10,14 +10,13 @@ import asyncio
 import ctypes
 import faulthandler
 import importlib
-import inspect
 import os
 import runpy
 import signal
 import sys
 import threading
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import cache, partial
 from queue import SimpleQueue
 from types import FrameType, ModuleType
@@ -25,10 +24,13 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.domain import codec
-from holdfast.domain.bounds import EVENT_BYTES_MAX, PROGRESS_BYTES_MAX
-from holdfast.domain.outcome import Ending, error_of
-from holdfast.errors import UnknownTask
+from holdfast.domain.job import Job
+from holdfast.domain.outcome import Failed, Outcome, error_of
+from holdfast.errors import SettingError, UnknownTask
+from holdfast.store.rows import Names, job_of_claimed
+from holdfast.worker.context import Context, Detached
+from holdfast.worker.desk import Run
+from holdfast.worker.holdings import new_context
 from holdfast.worker.processes import (
     STOP,
     Assignment,
@@ -39,6 +41,7 @@ from holdfast.worker.processes import (
     set_loading_script,
     write_frame,
 )
+from holdfast.worker.runner import acall, call
 
 MAIN_NAME: Final = "__holdfast_main__"
 _PR_SET_PDEATHSIG: Final = 1
@@ -48,76 +51,41 @@ Send = Callable[[str, dict[str, Any]], None]
 
 
 def run_assignment(assignment: Assignment, send: Send) -> None:
-    """Run one job; whatever happens in it, one `returned` or `raised` is sent at the end."""
+    """Run one job as a worker would; whatever happens in it, one `ended` with its outcome is sent at the end."""
+    send("ended", msgspec.to_builtins(perform(assignment, send)))
+
+
+def perform(assignment: Assignment, send: Send) -> Outcome:
     try:
         task = find_task(assignment)
-        args, kwargs = task.signature.load(assignment.job["arguments"])
-        context = [ProcessContext(assignment.job, send)] if task.takes_context else []
-        value = task.fn(*context, *args, **kwargs)
-        if inspect.isawaitable(value):
-            value = asyncio.run(_awaited(value))
-        result = task.signature.encode_result(value)
-    except BaseException as error:  # SystemExit too: a job does not end the child
-        send("raised", described(error))
-    else:
-        send("returned", {"result": result})
+    except BaseException as error:
+        return Failed(error_of(error, traceback.format_exc()), retryable=False)
+    run = Run(assignment.claimed, task, assignment.queue, lease=0)
+    if task.is_async:
+        return asyncio.run(acall(run, partial(_context, send)))
+    return call(run, partial(_context, send))
 
 
-async def _awaited(value: Awaitable[Any]) -> Any:
-    return await value
+def _context(send: Send, run: Run) -> Context:
+    names = Names()
+    return new_context(run, ChildHoldings(lambda: job_of_claimed(run.claimed, run.task.name, run.queue, names), send))
 
 
-class ProcessContext:
-    """What a job in a child can say while it runs."""
+class ChildHoldings(Detached):
+    """What a job says in a child goes to its parent at once, which keeps it for the clerk."""
 
-    def __init__(self, job: dict[str, Any], send: Send) -> None:
-        self.job = job
-        self.token: int = job["token"]
-        self.attempt: int = job["attempt"]
+    def __init__(self, job: Callable[[], Job], send: Send) -> None:
+        super().__init__(job)
         self._send = send
 
-    def progress(self, done: float | None = None, total: float | None = None, **fields: Any) -> None:
-        self._say("progress", {"done": done, "total": total, "fields": fields}, PROGRESS_BYTES_MAX)
+    def said(self, context: Context) -> None:
+        self._send("said", msgspec.to_builtins(context.take()))
 
-    def emit(self, kind: str, data: Any = None) -> None:
-        self._say("emit", {"kind": kind, "data": data}, EVENT_BYTES_MAX)
+    def finish(self, context: Context, on: Any, result: Any) -> None:
+        raise SettingError("ctx.finish(on=...) needs the worker's own process; declare the task without process=True")
 
-    def meter(self, **amounts: float) -> None:
-        self._say("meter", {"amounts": amounts}, EVENT_BYTES_MAX)
-
-    def _say(self, kind: str, data: dict[str, Any], bytes_max: int) -> None:
-        self._send(kind, codec.decode(codec.encode(data, kind, bytes_max)))
-
-
-def described(error: BaseException) -> dict[str, Any]:
-    """An exception as data: never rebuilt, told apart by the names of its classes."""
-    told = error_of(error, _trace(error))
-    return {
-        "kind": told.kind.removeprefix(f"{MAIN_NAME}."),
-        "message": told.message,
-        "traceback": told.traceback,
-        "mro": [_qualified(kind) for kind in type(error).__mro__[:-1]],
-        "outcome": _outcome_of(error) if isinstance(error, Ending) else None,
-    }
-
-
-def _trace(error: BaseException) -> str:
-    frames = error.__traceback__.tb_next if error.__traceback__ else None  # without our own
-    try:
-        return "".join(traceback.format_exception(type(error), error, frames))
-    except Exception:
-        return ""  # an exception that cannot even be printed
-
-
-def _outcome_of(error: Ending) -> dict[str, Any]:
-    name = next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == Ending.__module__)
-    seconds, reason = getattr(error, "seconds", None), getattr(error, "reason", None)
-    return {"name": name, "seconds": seconds, "reason": reason}
-
-
-def _qualified(kind: type) -> str:
-    module = "__main__" if kind.__module__ == MAIN_NAME else kind.__module__
-    return f"{module}.{kind.__qualname__}"
+    async def afinish(self, context: Context, on: Any, result: Any) -> None:
+        self.finish(context, on, result)
 
 
 def find_task(assignment: Assignment) -> Any:

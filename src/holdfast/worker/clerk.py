@@ -84,6 +84,7 @@ class Clerk:
         self._leases = {name: task.lease_seconds for name, task in registry.tasks.items() if task.lease_seconds}
         self._lanes: dict[int, tuple[str, str]] = {}
         self._said: deque[Run] = deque()
+        self._progressed_at: dict[int, float] = {}
         self._next_due: int | None = None
         self._runs: dict[int, Run] = {}
         self._unsent: list[Report] = []
@@ -299,15 +300,22 @@ class Clerk:
         self._count(now, count)
         if self._said and now - self._said_at >= SAID_SECONDS:
             self._said_at = now
-            self._gather_said()
+            self._gather_said(now)
 
-    def _gather_said(self) -> None:
+    def _gather_said(self, now: float) -> None:
         ended = {report.seq for report in self._unsent}
         for _ in range(len(self._said)):
             run = self._said.popleft()
             if run.ended or run.lost is not None or run.claimed.seq in ended or run.context is None:
                 continue  # its outcome takes along what was left to say
-            said = run.context.take()
+            ripe = now - self._progressed_at.get(run.claimed.seq, 0.0) >= PROGRESS_SECONDS
+            said = run.context.take(progress_too=ripe)
+            if ripe:
+                self._progressed_at[run.claimed.seq] = now
+            else:
+                self._said.append(run)
+            if not (said.events or said.progress or said.spent):
+                continue
             claimed = run.claimed
             self._unsent.append(
                 Report(
@@ -324,6 +332,7 @@ class Clerk:
             change = settle(claimed.attempt, claimed.attempts_max, outcome, run.task.retry, random.random())
         report = Report(claimed.seq, claimed.token, claimed.lane, claimed.attempt, change)
         if run.context is not None:
+            self._progressed_at.pop(claimed.seq, None)
             said = run.context.take()
             report.events, report.progress, report.meter, report.spent = said.events, said.progress, said.meter, said.spent
         return report

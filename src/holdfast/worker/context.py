@@ -121,14 +121,15 @@ class Context:
         self.check()
         await self._holdings.afinish(self, on, result)
 
-    def take(self) -> Said:
-        """For the clerk: what was said since the last time."""
+    def take(self, progress_too: bool = True) -> Said:
+        """For the clerk: what was said since the last time; progress may wait, for only its latest state counts."""
         with self._lock:
             events, self._events = self._events, []
             dropped, self._dropped = self._dropped, 0
             spent, self._spent = self._spent, {}
-            moved, self._moved = self._moved, False
-            self._waiting = False
+            moved = self._moved and progress_too
+            self._moved = self._moved and not moved
+            self._waiting = self._moved
             progress = codec.encode(self._progress, "progress", PROGRESS_BYTES_MAX) if moved else None
             meter = codec.encode(self._meter, "meter", PROGRESS_BYTES_MAX) if spent else None
         now = time.time_ns() // 1000
@@ -137,6 +138,21 @@ class Context:
         if dropped:
             events.append((DROPPED, now, f'{{"count":{dropped}}}'))
         return Said(events, progress, meter, spent or None)
+
+    def relay(self, said: Said) -> None:
+        """For a job that runs in a child process: what it said there, as if it had been said here."""
+        with self._lock:
+            # The child numbers nothing: a progress event is written when the clerk takes it, as for any other job.
+            own = [event for event in said.events if event[0] != PROGRESSED]
+            room = max(0, EVENTS_WAITING_MAX - len(self._events))
+            self._events += own[:room]
+            self._dropped += len(own) - len(own[:room])
+            if said.progress is not None:
+                self._progress, self._moved = msgspec.json.decode(said.progress), True
+            for name, amount in (said.spent or {}).items():
+                self._spent[name] = self._spent.get(name, 0.0) + amount
+                self._meter[name] = self._meter.get(name, 0.0) + amount
+        self._tell()
 
     def _tell(self) -> None:
         if not self._waiting:

@@ -49,10 +49,15 @@ class Delegates:
         if isinstance(result, Died):
             outcome: Outcome = Failed(JobError("ProcessDied", f"the process that ran it {result.reason}"))
         else:
-            outcome = msgspec.convert(result.data, Outcome)  # type: ignore[arg-type]
+            outcome = _outcome(result.data)
         following = self._desk.end(run, outcome)
         if following is not None:
             self._desk.start([following])
+
+
+def _outcome(data: dict[str, Any]) -> Outcome:
+    outcome: Outcome = msgspec.convert(data, Outcome)
+    return outcome
 
 
 def assignment_of(run: Run) -> Assignment:
@@ -64,4 +69,4 @@ def assignment_of(run: Run) -> Assignment:
     if module == "__main__":
         module = script.__spec__.name  # type: ignore[union-attr]
     path = getattr(script, "__file__", None) if is_script else None
-    return Assignment(module, path, function.__qualname__, msgspec.to_builtins(run.claimed), run.queue)
+    return Assignment(module, path, function.__qualname__, run.claimed, run.queue)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.domain import codec
-from holdfast.domain.job import Job
+from holdfast.domain.job import NOTHING, Job
 from holdfast.domain.outcome import Change
 from holdfast.domain.states import State
 from holdfast.errors import LeaseLost, SettingError
@@ -16,7 +16,7 @@ from holdfast.store.op import Make, Moment, Op
 from holdfast.store.rows import job_of_claimed
 from holdfast.store.settle import Report, settle
 from holdfast.store.sqlite.clock import Clock
-from holdfast.worker.context import Context
+from holdfast.worker.context import Context, Holdings
 from holdfast.worker.desk import Run
 
 
@@ -62,10 +62,11 @@ class RunHoldings:
         return Moment(self._clock.now(), self._clock.tick(), self._clock.boot())
 
 
-def new_context(run: Run, holdings: RunHoldings) -> Context:
+def new_context(run: Run, holdings: Holdings) -> Context:
     claimed = run.claimed
-    progress: Any = codec.decode(claimed.progress) if claimed.progress else {}
-    meter: Any = codec.decode(claimed.meter) if claimed.meter else {}
+    rest = claimed.rest or NOTHING
+    progress: Any = codec.decode(rest.progress) if rest.progress else {}
+    meter: Any = codec.decode(rest.meter) if rest.meter else {}
     run.context = Context(holdings, claimed.token, progress, meter)
     if run.lost is not None:
         run.context.lost = run.lost

@@ -22,6 +22,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from holdfast.domain.job import Claimed
+
 FRAME_BYTES_MAX: Final = 64 * 1024 * 1024
 STOP: Final = b""
 _LENGTH_BYTES: Final = 4
@@ -37,7 +39,8 @@ class Assignment:
     module: str
     main_path: str | None
     qualname: str
-    job: dict[str, Any]
+    claimed: Claimed
+    queue: str
 
 
 class Setup(msgspec.Struct, frozen=True):
@@ -56,7 +59,7 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Message(msgspec.Struct, frozen=True):
-    """What a job said: `progress`, `emit` or `meter` on its way, `returned` or `raised` at its end."""
+    """What a job said: `said` on its way, `ended` at its end."""
 
     run: int
     kind: str
@@ -64,7 +67,7 @@ class Message(msgspec.Struct, frozen=True):
 
     @property
     def final(self) -> bool:
-        return self.kind in ("returned", "raised")
+        return self.kind == "ended"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from holdfast.worker.delegates import Delegates
 from holdfast.worker.desk import Desk, Run
 from holdfast.worker.holdings import RunHoldings, new_context
 from holdfast.worker.loops import LoopPool
+from holdfast.worker.processes import refuse_while_loading
 from holdfast.worker.threads import ThreadPool
 from holdfast.worker.warden import Warden
 
@@ -85,6 +86,7 @@ class Worker:
 
     async def arun(self) -> None:
         """The same inside an event loop that is running already: coroutine functions run in it."""
+        refuse_while_loading()
         loop = asyncio.get_running_loop()
         self._open(loop)
         clerk = self._clerk

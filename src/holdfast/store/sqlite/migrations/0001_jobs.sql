@@ -17,9 +17,9 @@ CREATE TABLE holdfast_lane (
     UNIQUE (queue, task)
 );
 
+-- What changes about a job: small rows, for every move rewrites one.
 CREATE TABLE holdfast_job (
     seq          INTEGER PRIMARY KEY,
-    id           TEXT NOT NULL UNIQUE,
     lane         INTEGER NOT NULL,
     state        TEXT NOT NULL CHECK (state IN (
                      'scheduled', 'ready', 'running', 'waiting', 'succeeded', 'failed', 'cancelled', 'skipped')),
@@ -32,18 +32,24 @@ CREATE TABLE holdfast_job (
     run_after    INTEGER,
     started_at   INTEGER,
     finished_at  INTEGER,
-    arguments    TEXT NOT NULL,
     result       TEXT,
     reason       TEXT,
     progress     TEXT,
-    meter        TEXT,
-    key          TEXT,
-    tags         TEXT,
-    meta         TEXT,
-    parent       TEXT
+    meter        TEXT
 );
 
-CREATE INDEX holdfast_job_parent ON holdfast_job (parent, seq) WHERE parent IS NOT NULL;
+-- What does not change: written once, however large, and never again.
+CREATE TABLE holdfast_body (
+    seq       INTEGER PRIMARY KEY,
+    id        TEXT NOT NULL UNIQUE,
+    arguments TEXT NOT NULL,
+    key       TEXT,
+    tags      TEXT,
+    meta      TEXT,
+    parent    TEXT
+);
+
+CREATE INDEX holdfast_body_parent ON holdfast_body (parent, seq) WHERE parent IS NOT NULL;
 
 CREATE TABLE holdfast_ready (
     lane     INTEGER NOT NULL,
@@ -150,21 +156,23 @@ CREATE TABLE holdfast_meter (
 
 -- For our own reads: every column of a job, its lane by name, and its failed attempts.
 CREATE VIEW holdfast_browse AS
-SELECT job.seq, job.id, lane.task, lane.queue, job.lane, job.state, job.priority, job.attempt, job.attempts_max, job.token,
-       job.event_count, job.arguments, job.result, job.reason, job.progress, job.meter, job.key, job.tags, job.meta,
-       job.parent, job.created_at, job.run_after, job.started_at, job.finished_at,
+SELECT job.seq, body.id, lane.task, lane.queue, job.lane, job.state, job.priority, job.attempt, job.attempts_max, job.token,
+       job.event_count, body.arguments, job.result, job.reason, job.progress, job.meter, body.key, body.tags, body.meta,
+       body.parent, job.created_at, job.run_after, job.started_at, job.finished_at,
        (SELECT json_group_array(json_array(at, attempt, kind, message, traceback))
           FROM (SELECT error.* FROM holdfast_error AS error WHERE error.job = job.seq ORDER BY error.token)) AS errors
   FROM holdfast_job AS job
+  JOIN holdfast_body AS body ON body.seq = job.seq
   JOIN holdfast_lane AS lane ON lane.lane = job.lane;
 
 -- For people: SELECT * FROM holdfast_jobs.
 CREATE VIEW holdfast_jobs AS
-SELECT job.id, lane.task, lane.queue, job.state, job.priority, job.attempt, job.attempts_max, job.arguments, job.result,
-       job.reason AS error, job.progress, job.meter, job.key, job.tags, job.meta, job.parent,
+SELECT body.id, lane.task, lane.queue, job.state, job.priority, job.attempt, job.attempts_max, body.arguments, job.result,
+       job.reason AS error, job.progress, job.meter, body.key, body.tags, body.meta, body.parent,
        datetime(job.created_at / 1000000, 'unixepoch') AS created_at,
        datetime(job.run_after / 1000000, 'unixepoch') AS run_after,
        datetime(job.started_at / 1000000, 'unixepoch') AS started_at,
        datetime(job.finished_at / 1000000, 'unixepoch') AS finished_at
   FROM holdfast_job AS job
+  JOIN holdfast_body AS body ON body.seq = job.seq
   JOIN holdfast_lane AS lane ON lane.lane = job.lane;

@@ -1,4 +1,3 @@
--- Many rows. The narrow tables and the first events follow by range of seq.
-INSERT INTO holdfast_job
-       (seq, id, lane, state, priority, attempts_max, created_at, run_after, arguments, key, tags, meta, parent)
-VALUES (:seq, :id, :lane, :state, :priority, :attempts_max, :created_at, :run_after, :arguments, :key, :tags, :meta, :parent)
+-- A span of bodies that share everything else.
+INSERT INTO holdfast_job (seq, lane, state, priority, attempts_max, created_at, run_after)
+SELECT seq, :lane, :state, :priority, :attempts_max, :now, :run_after FROM holdfast_body WHERE seq BETWEEN :first AND :last

@@ -1,2 +1,2 @@
 INSERT INTO holdfast_scheduled (run_after, seq, lane)
-SELECT run_after, seq, lane FROM holdfast_job WHERE seq BETWEEN :first AND :last AND state = 'scheduled'
+SELECT :run_after, seq, :lane FROM holdfast_body WHERE seq BETWEEN :first AND :last

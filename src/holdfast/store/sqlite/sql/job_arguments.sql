@@ -1,1 +1,1 @@
-SELECT arguments FROM holdfast_job WHERE seq = :seq
+SELECT arguments FROM holdfast_body WHERE seq = :seq

@@ -2,5 +2,5 @@
 UPDATE holdfast_key
    SET ended = (SELECT state FROM holdfast_job WHERE holdfast_job.seq = holdfast_key.seq)
  WHERE scope = 'forever'
-   AND key IN (SELECT key FROM holdfast_job WHERE seq IN (SELECT value FROM json_each(:seqs)) AND key IS NOT NULL)
+   AND key IN (SELECT key FROM holdfast_body WHERE seq IN (SELECT value FROM json_each(:seqs)) AND key IS NOT NULL)
    AND seq IN (SELECT value FROM json_each(:seqs))

@@ -1,0 +1,1 @@
+DELETE FROM holdfast_body WHERE seq IN (SELECT value FROM json_each(:seqs))
