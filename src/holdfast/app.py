@@ -67,7 +67,7 @@ class Holdfast(Client):
     ) -> TaskMaker: ...
     def task(
         self,
-        fn: Callable[..., Any] | None = None,
+        fn: Any = None,
         /,
         *,
         name: str | None = None,
@@ -95,7 +95,7 @@ class Holdfast(Client):
 
     def on(self, connection: Any) -> Client:
         """The same client inside the caller's transaction; nothing is committed here."""
-        return Client(On(connection, self.store.clock), self.registry, self._pulse, self)
+        return Client(On(connection, self.store), self.registry, self._pulse, self)
 
     # Work
 

@@ -13,6 +13,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from holdfast.batch import AsyncBatch, Batch
@@ -36,6 +37,7 @@ from holdfast.store.rows import job_of_claimed, job_of_key
 from holdfast.store.settle import Report
 from holdfast.store.settle import settle as write_reports
 from holdfast.task import Task
+from holdfast.worker.context import check_meter
 
 T = TypeVar("T")
 FOLLOW_SECONDS = 5.0
@@ -78,13 +80,13 @@ class Client:
         """Accept any number of jobs in bounded memory: each chunk of 2,000 is one transaction."""
         batch = Batch(self._load)
         for chunk in _chunks(jobs):
-            batch.add(self._door.write(lambda moment, chunk=chunk: enqueue(moment, chunk)))
+            batch.add(self._door.write(partial(enqueue, jobs=chunk)))
         return batch
 
     async def aenqueue_many(self, jobs: Iterable[NewJob]) -> AsyncBatch:
         batch = AsyncBatch(self._aload)
         for chunk in _chunks(jobs):
-            batch.add(await self._door.awrite(lambda moment, chunk=chunk: enqueue(moment, chunk)))
+            batch.add(await self._door.awrite(partial(enqueue, jobs=chunk)))
         return batch
 
     def _enqueue_one(self, job: NewJob) -> Make[tuple[Accepted, Job | None]]:
@@ -215,6 +217,8 @@ class Client:
 
     def events(self, id: str, after: int = 0, follow: bool = False) -> Iterator[Event]:
         """The job's log after event number `after`; with `follow`, on and on until the job has ended."""
+        if follow:
+            self._check_outside("events(follow=True)")
         first = self._door.read(lambda _: browse.events(id, after))
         return self._follow(id, after, first, follow)
 
@@ -226,13 +230,15 @@ class Client:
                 return
             count = self._pulse.count
             job = self.get(id) if follow and len(page) < EVENTS_PAGE_MAX else None
-            page = self._door.read(lambda _, after=after: browse.events(id, after))
+            page = self._door.read(_events_after(id, after))
             if follow and not page:
                 if job is None or job.final:
                     return
                 self._pulse.wait(count, FOLLOW_SECONDS)
 
     async def aevents(self, id: str, after: int = 0, follow: bool = False) -> AsyncIterator[Event]:
+        if follow:
+            self._check_outside("aevents(follow=True)")
         page = await self._door.aread(lambda _: browse.events(id, after))
         while True:
             for event in page:
@@ -242,7 +248,7 @@ class Client:
                 return
             count = self._pulse.count
             job = await self.aget(id) if follow and len(page) < EVENTS_PAGE_MAX else None
-            page = await self._door.aread(lambda _, after=after: browse.events(id, after))
+            page = await self._door.aread(_events_after(id, after))
             if follow and not page:
                 if job is None or job.final:
                     return
@@ -250,6 +256,7 @@ class Client:
 
     def wait(self, id: str, timeout: Duration | None = None) -> Job:
         """The job, once it has ended; `TimeoutError` if that takes longer than `timeout`."""
+        self._check_outside("wait()")
         deadline = _deadline(timeout)
         while True:
             count = self._pulse.count
@@ -260,6 +267,7 @@ class Client:
 
     async def await_(self, id: str, timeout: Duration | None = None) -> Job:
         """The async twin of `wait`; `await` itself is a keyword."""
+        self._check_outside("await_()")
         deadline = _deadline(timeout)
         while True:
             count = self._pulse.count
@@ -267,6 +275,11 @@ class Client:
             if job.final:
                 return job
             await self._pulse.await_(count, _left(deadline, job))
+
+    def _check_outside(self, method: str) -> None:
+        """A transaction sees what was when it began: a wait in it could last for ever."""
+        if self._app is not None:
+            raise SettingError(f"{method} cannot be used on a caller's transaction, which does not see what others do; commit first")
 
     # Act
 
@@ -453,16 +466,13 @@ def state_of(state: State | str) -> State:
         raise SettingError(f"state {state!r} is unknown; use one of {', '.join(State)}") from None
 
 
-def check_meter(meter: dict[str, float]) -> dict[str, float]:
-    for name, amount in meter.items():
-        if isinstance(amount, bool) or not isinstance(amount, int | float) or amount != amount or abs(amount) == float("inf"):
-            raise SettingError(f"meter {name}={amount!r} is not a number")
-    return {name: float(amount) for name, amount in meter.items()}
-
-
 def _total(before: dict[str, float], spent: dict[str, float]) -> str:
     total = {name: before.get(name, 0.0) + spent.get(name, 0.0) for name in (*before, *spent)}
     return codec.encode(total, "meter", RESULT_BYTES_MAX)
+
+
+def _events_after(id: str, after: int) -> Make[list[Event]]:
+    return lambda _: browse.events(id, after)
 
 
 def _chunks(jobs: Iterable[NewJob]) -> Iterator[list[NewJob]]:

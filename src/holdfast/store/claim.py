@@ -46,9 +46,10 @@ def claim(moment: Moment, holder: Holder, lanes: Sequence[int], limit: int) -> O
         return []
     seqs = msgspec.json.encode(chosen).decode()
     yield Statement("start_jobs", {"now": moment.now, "seqs": seqs})
-    leases = msgspec.json.encode(holder.leases).decode()
+    leases = msgspec.json.encode(holder.leases).decode() if holder.leases else None
     yield Statement("lease_jobs", {"worker": holder.worker, "lease": holder.lease, "leases": leases, "seqs": seqs})
-    yield Statement("record_started", {"now": moment.now, "name": holder.name, "seqs": seqs})
+    told = f'{{"worker":{msgspec.json.encode(holder.name).decode()},"attempt":'
+    yield Statement("record_started", {"now": moment.now, "told": told, "seqs": seqs})
     rows = yield Statement("claimed", {"seqs": seqs})
     return _decode_claimed(rows[0][0])
 

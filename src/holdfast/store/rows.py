@@ -117,4 +117,5 @@ def _described(
 def _errors(text: str | None) -> tuple[Attempt, ...]:
     if not text or text == "[]":
         return ()
-    return tuple(Attempt(moment_of(at), *rest) for at, *rest in _decode_errors(text))
+    rows = _decode_errors(text)
+    return tuple(Attempt(moment_of(at), attempt, kind, message, trace) for at, attempt, kind, message, trace in rows)

@@ -53,9 +53,10 @@ class Report(msgspec.Struct):
 
 def settle(moment: Moment, reports: Sequence[Report]) -> Op[set[int]]:
     """Write what may be written; the seqs of reports whose token is no longer current come back."""
-    leases = _json({report.seq: report.token for report in reports})
-    held = set(_decode_seqs((yield Statement("held", {"leases": leases}))[0][0]))
-    mine = reports if len(held) == len(reports) else [report for report in reports if report.seq in held]
+    tokens = {report.seq: report.token for report in reports}
+    held = set(_decode_seqs((yield Statement("held", {"leases": _json(tokens)}))[0][0]))
+    # A job may be spoken of twice, also by an old claim and then by a new one of the same worker: the last token counts.
+    mine = reports if len(held) == len(reports) else [each for each in reports if each.seq in held and each.token == tokens[each.seq]]
     plain = [report for report in mine if report.plain]
     other = [report for report in mine if not report.plain] if len(plain) < len(mine) else []
     if other:

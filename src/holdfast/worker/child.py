@@ -17,6 +17,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, partial
 from queue import SimpleQueue
 from types import FrameType, ModuleType
@@ -25,25 +26,19 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.domain.job import Job
-from holdfast.domain.outcome import Failed, Outcome, error_of
+from holdfast.domain.outcome import Failed, JobError, Outcome, error_of
 from holdfast.errors import SettingError, UnknownTask
-from holdfast.store.rows import Names, job_of_claimed
+from holdfast.registry import Registry
+from holdfast.store.rows import job_of_claimed
 from holdfast.worker.context import Context, Detached
 from holdfast.worker.desk import Run
 from holdfast.worker.holdings import new_context
-from holdfast.worker.processes import (
-    STOP,
-    Assignment,
-    Message,
-    Order,
-    Setup,
-    read_frame,
-    set_loading_script,
-    write_frame,
-)
+from holdfast.worker.loading import loading
 from holdfast.worker.runner import acall, call
+from holdfast.worker.wire import STOP, Assignment, Message, Order, Setup, read_frame, write_frame
 
 MAIN_NAME: Final = "__holdfast_main__"
+_MAIN_PREFIX: Final = f"{MAIN_NAME}."
 _PR_SET_PDEATHSIG: Final = 1
 _DECIDED_BY_PARENT: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -61,14 +56,23 @@ def perform(assignment: Assignment, send: Send) -> Outcome:
     except BaseException as error:
         return Failed(error_of(error, traceback.format_exc()), retryable=False)
     run = Run(assignment.claimed, task, assignment.queue, lease=0)
-    if task.is_async:
-        return asyncio.run(acall(run, partial(_context, send)))
-    return call(run, partial(_context, send))
+    context = partial(_context, assignment, send)
+    return _named_as_in_parent(asyncio.run(acall(run, context)) if task.is_async else call(run, context))
 
 
-def _context(send: Send, run: Run) -> Context:
-    names = Names()
-    return new_context(run, ChildHoldings(lambda: job_of_claimed(run.claimed, run.task.name, run.queue, names), send))
+def _context(assignment: Assignment, send: Send, run: Run) -> Context:
+    registry = Registry()
+    registry.tasks[assignment.task] = run.task
+    return new_context(run, ChildHoldings(lambda: job_of_claimed(run.claimed, assignment.task, run.queue, registry.names), send))
+
+
+def _named_as_in_parent(outcome: Outcome) -> Outcome:
+    """The classes of a script are those of `__main__` to its author, whose name is left out of errors."""
+    if not isinstance(outcome, Failed) or not outcome.error.kind.startswith(_MAIN_PREFIX):
+        return outcome
+    error = outcome.error
+    kind, trace = error.kind.removeprefix(_MAIN_PREFIX), error.traceback.replace(_MAIN_PREFIX, "")
+    return msgspec.structs.replace(outcome, error=JobError(kind, error.message, trace))
 
 
 class ChildHoldings(Detached):
@@ -77,9 +81,13 @@ class ChildHoldings(Detached):
     def __init__(self, job: Callable[[], Job], send: Send) -> None:
         super().__init__(job)
         self._send = send
+        self._lock = threading.Lock()
 
     def said(self, context: Context) -> None:
-        self._send("said", msgspec.to_builtins(context.take()))
+        with self._lock:  # what one thread took must not be overtaken by what another takes after it
+            said = context.take()
+            if said.events or said.progress or said.spent:
+                self._send("said", msgspec.to_builtins(said))
 
     def finish(self, context: Context, on: Any, result: Any) -> None:
         raise SettingError("ctx.finish(on=...) needs the worker's own process; declare the task without process=True")
@@ -89,8 +97,7 @@ class ChildHoldings(Detached):
 
 
 def find_task(assignment: Assignment) -> Any:
-    module = load_script(assignment.main_path) if assignment.main_path else None
-    found: Any = module or importlib.import_module(assignment.module)
+    found: Any = _load(assignment)
     place = found.__name__
     for name in assignment.qualname.split("."):
         found = getattr(found, name, None)
@@ -102,14 +109,23 @@ def find_task(assignment: Assignment) -> Any:
     return found
 
 
+def _load(assignment: Assignment) -> ModuleType:
+    if assignment.main_path:
+        return load_script(assignment.main_path)
+    if not assignment.module:
+        raise UnknownTask(
+            f"task {assignment.qualname!r} was defined in a session that no file keeps, where a process cannot find it; "
+            "put it into a module"
+        )
+    with loading(assignment.module):
+        return importlib.import_module(assignment.module)
+
+
 @cache
 def load_script(path: str) -> ModuleType:
     """The script that the parent was started with, under another name so that it does not start again."""
-    set_loading_script(path)
-    try:
+    with loading(path):
         content = runpy.run_path(path, run_name=MAIN_NAME)
-    finally:
-        set_loading_script(None)
     module = ModuleType(MAIN_NAME)
     module.__dict__.update(content)
     sys.modules[MAIN_NAME] = module
@@ -149,7 +165,7 @@ def main() -> None:
 
 def _send_after_output(channel: Channel, run: int, kind: str, data: dict[str, Any]) -> None:
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None and not stream.closed:
+        with suppress(Exception):  # closed, replaced by the job, or a pipe that nobody reads: no fault of what is said
             stream.flush()
     channel.send(run, kind, data)
 
@@ -198,7 +214,7 @@ def leave_signals_to_parent() -> None:
     )
 
 
-def _do_nothing(number: int, frame: FrameType | None) -> None:
+def _do_nothing(_number: int, _frame: FrameType | None) -> None:
     return
 
 
@@ -210,9 +226,7 @@ def keep_private(*descriptors: int) -> None:
     def let_go() -> None:
         nowhere = os.open(os.devnull, os.O_RDWR)
         for descriptor in descriptors:
-            os.dup2(
-                nowhere, descriptor, inheritable=False
-            )  # not closed: the number could come to mean another
+            os.dup2(nowhere, descriptor, inheritable=False)  # not closed: the number could come to mean another
         os.close(nowhere)
 
     os.register_at_fork(after_in_child=let_go)

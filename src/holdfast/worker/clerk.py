@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast.domain.bounds import CLAIM_BATCH_MAX, SETTLE_BATCH_MAX
 from holdfast.domain.job import Claimed
-from holdfast.domain.outcome import Change, Outcome, Succeeded, settle
+from holdfast.domain.outcome import Change, Outcome, Released, Succeeded, settle
 from holdfast.domain.states import State
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.registry import Registry
@@ -36,6 +36,8 @@ PRUNE_SECONDS: Final = 60.0
 SAID_SECONDS: Final = 0.05
 PROGRESS_SECONDS: Final = 0.25
 PREFETCH_SECONDS: Final = 0.05
+LINGER_SECONDS: Final = 0.001
+LINGER_SECONDS_MAX: Final = 0.02
 UNSTARTED_SECONDS: Final = 1.0
 RETRY_SECONDS: Final = (0.05, 2.0)
 
@@ -49,7 +51,6 @@ class Terms(msgspec.Struct, frozen=True):
     queues: tuple[str, ...] | None
     lease_seconds: float
     retention_seconds: float | None
-    until_empty: bool
 
 
 class Turn(msgspec.Struct):
@@ -79,7 +80,6 @@ class Clerk:
         self.worker = 0
         self.beat_tick = 0
         """The lease clock at the last beat that was committed."""
-        self.emptied = False
         self._tasks = sorted(registry.tasks)
         self._leases = {name: task.lease_seconds for name, task in registry.tasks.items() if task.lease_seconds}
         self._lanes: dict[int, tuple[str, str]] = {}
@@ -92,7 +92,7 @@ class Clerk:
         self._look = True
         self._rate = 0.0
         self._counted_at = time.monotonic()
-        self._tended_at = self._pruned_at = self._said_at = 0.0
+        self._tended_at = self._pruned_at = self._said_at = self._filed_at = 0.0
         self._failures = 0
         desk.call_clerk = self._outcome_came
 
@@ -106,10 +106,13 @@ class Clerk:
     def work(self, finished: Callable[[], bool]) -> None:
         """Turn after turn until `finished()` and everything is filed."""
         try:
-            while not (finished() and self._nothing_left()):
-                pause = self._turn_safely(closing=finished())
-                if pause > 0:
+            closing = finished()
+            while not (closing and self._nothing_left()):
+                pause = self._turn_safely(closing)
+                before, closing = closing, finished()
+                if pause > 0 and closing == before:
                     self._sleep(pause)
+                    closing = finished()
         finally:
             self._leave()
             self._watcher.close()
@@ -131,12 +134,14 @@ class Clerk:
             self._watcher.nudge()
 
     def _sleep(self, seconds: float) -> None:
-        self._asleep = True
+        self._asleep = seconds > LINGER_SECONDS
         # An outcome that came before the flag was set has nudged nobody: look once more.
-        if self._desk.outcomes:
+        if self._asleep and self._desk.outcomes:
             self._asleep = False
             return
-        if self._watcher.wait(seconds):
+        if seconds <= LINGER_SECONDS:
+            time.sleep(seconds)
+        elif self._watcher.wait(seconds):
             self._look = True
         self._asleep = False
 
@@ -153,14 +158,18 @@ class Clerk:
         except StoreUnavailable as error:
             self._failures += 1
             low, high = RETRY_SECONDS
-            pause = min(high, low * 2 ** min(self._failures, 10)) * random.uniform(0.5, 1.0)
+            pause = min(high, low * float(2 ** min(self._failures, 10))) * random.uniform(0.5, 1.0)
             log.warning("the store does not answer (%s); trying again in %.2f s", error, pause)
             self._look = True
             return pause
 
     def _turn(self, closing: bool) -> float:
         desk, now = self._desk, time.monotonic()
+        for run in desk.unstarted(now - UNSTARTED_SECONDS):
+            desk.outcomes.append((run, Released("it waited for a slot too long; others may have one")))
         self._gather(now)
+        if self._may_linger(now):
+            return LINGER_SECONDS
         tending = now - self._tended_at >= TEND_SECONDS or self._due_in() <= 0
         beating = self._beat_due()
         room = 0 if closing else self._room(now)
@@ -177,6 +186,7 @@ class Clerk:
         except HoldfastError:
             self._unsent = reports + self._unsent
             raise
+        self._filed_at = now
         self._store.wrote(len(reports) + len(turn.claimed))
         if tending:
             self._tended_at = now
@@ -257,12 +267,13 @@ class Clerk:
             self._lose(seq, token, f"it was {kind}")
         self._look = self._look or turn.full
         if turn.claimed:
-            self._start(self._desk.add(self._as_run(claimed, turn.lanes) for claimed in turn.claimed))
+            now = time.monotonic()
+            self._start(self._desk.add([self._as_run(claimed, turn.lanes, now) for claimed in turn.claimed]))
 
-    def _as_run(self, claimed: Claimed, lanes: dict[int, tuple[str, str]]) -> Run:
+    def _as_run(self, claimed: Claimed, lanes: dict[int, tuple[str, str]], now: float) -> Run:
         queue, name = lanes[claimed.lane]
         lease = self._leases.get(name, self._terms.lease_seconds)
-        run = Run(claimed, self._registry.tasks[name], queue, int(lease * 1e6))
+        run = Run(claimed, self._registry.tasks[name], queue, int(lease * 1e6), now)
         self._runs[claimed.seq] = run
         return run
 
@@ -346,13 +357,21 @@ class Clerk:
             self._rate += weight * (ended / elapsed - self._rate)
             self._counted_at = now
 
+    def _may_linger(self, now: float) -> bool:
+        """While the pools have plenty to do, a larger batch costs nobody anything and saves commits."""
+        busy = len(self._desk.waiting) > self._ahead() // 2
+        return busy and len(self._unsent) < self._ahead() // 2 and now - self._filed_at < LINGER_SECONDS_MAX
+
+    def _ahead(self) -> int:
+        return int(min(self._rate * PREFETCH_SECONDS, CLAIM_BATCH_MAX))
+
     def _room(self, now: float) -> int:
         """Free slots, and as many more as will be started within a moment, at the rate of late.
 
         Jobs that take their time are thus left for others; jobs that take microseconds come by the hundred.
         """
         desk = self._desk
-        ahead = int(min(self._rate * PREFETCH_SECONDS, CLAIM_BATCH_MAX))
+        ahead = self._ahead()
         room = desk.slots + ahead - desk.held()
         # Half of it at a time, so that claims come in batches and not one by one.
         return room if room * 2 >= ahead or desk.held() < desk.slots else 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -11,62 +13,89 @@ import msgspec
 from holdfast.domain.outcome import Failed, JobError, Outcome
 from holdfast.worker.context import Said
 from holdfast.worker.desk import Desk, Run
-from holdfast.worker.processes import Assignment, Died, Message, ProcessPool
+from holdfast.worker.processes import Died, ProcessPool
+from holdfast.worker.wire import Assignment, Message
 
 
 class Delegates:
     def __init__(self, desk: Desk, context: Callable[[Run], Any], begin: Callable[[Run], None]) -> None:
         self._desk, self._context, self._begin = desk, context, begin
-        self._runs: dict[int, Run] = {}
+        self._lock = threading.Lock()
         self._pool: ProcessPool | None = None
+        # Not by the job's number: a job that was taken from us may come back before its old process is gone.
+        self._numbers = itertools.count(1)
+        self._runs: dict[int, Run] = {}
 
     def start(self, runs: list[Run]) -> None:
         """From any thread."""
-        if self._pool is None:
-            self._pool = ProcessPool(self._desk.slots, self._told, self._ended)
-        pool = self._pool
+        pool = self._open()
         for run in runs:
-            seq = run.claimed.seq
-            self._runs[seq] = run
-            self._context(run)
-            self._begin(run)
-            run.stop = lambda seq=seq: pool.kill(seq)
-            pool.start(seq, assignment_of(run))
-            if run.stopping is not None:
-                pool.kill(seq)
+            self._start(pool, run)
+
+    def stop(self, run: Run) -> None:
+        """From any thread: kill its process."""
+        self._open().kill(run.handle)
 
     def close(self, grace_seconds: float) -> None:
         if self._pool is not None:
             self._pool.close(grace_seconds)
 
-    def _told(self, seq: int, message: Message) -> None:
-        run = self._runs[seq]
+    def _open(self) -> ProcessPool:
+        with self._lock:
+            if self._pool is None:
+                self._pool = ProcessPool(self._desk.slots, self._told, self._ended)
+            return self._pool
+
+    def _start(self, pool: ProcessPool, run: Run) -> None:
+        number = next(self._numbers)
+        if not pool.free:
+            self._abandon_stuck(pool)
+        self._runs[number] = run
+        self._context(run)
+        self._begin(run)
+        run.handle, run.pool = number, self
+        pool.start(number, assignment_of(run))
+        if run.stopping is not None:
+            pool.kill(number)  # it was told to stop while it was on its way here
+
+    def _abandon_stuck(self, pool: ProcessPool) -> None:
+        """The desk gave their slots away, for they did not end when they were killed: so do we."""
+        for number, run in list(self._runs.items()):
+            if run.ended:
+                pool.abandon(number)
+
+    def _told(self, number: int, message: Message) -> None:
+        run = self._runs[number]
         if run.context is not None:
             run.context.relay(msgspec.convert(message.data, Said))
 
-    def _ended(self, seq: int, result: Message | Died) -> None:
-        run = self._runs.pop(seq)
-        if isinstance(result, Died):
-            outcome: Outcome = Failed(JobError("ProcessDied", f"the process that ran it {result.reason}"))
-        else:
-            outcome = _outcome(result.data)
-        following = self._desk.end(run, outcome)
+    def _ended(self, number: int, result: Message | Died) -> None:
+        run = self._runs.pop(number)
+        following = self._desk.end(run, outcome_of(result))
         if following is not None:
             self._desk.start([following])
 
 
-def _outcome(data: dict[str, Any]) -> Outcome:
-    outcome: Outcome = msgspec.convert(data, Outcome)
+def outcome_of(result: Message | Died) -> Outcome:
+    if isinstance(result, Died):
+        return Failed(JobError("ProcessDied", f"the process that ran it {result.reason}"))
+    outcome: Outcome = msgspec.convert(result.data, Outcome)
     return outcome
 
 
 def assignment_of(run: Run) -> Assignment:
     """Where the child finds the function: in its module, or in the script that was started."""
     function = run.task.fn
-    script = sys.modules["__main__"]
-    is_script = function.__module__ == "__main__" and getattr(script, "__spec__", None) is None
-    module = "" if is_script else function.__module__
+    module, path = function.__module__, None
     if module == "__main__":
-        module = script.__spec__.name  # type: ignore[union-attr]
-    path = getattr(script, "__file__", None) if is_script else None
-    return Assignment(module, path, function.__qualname__, run.claimed, run.queue)
+        module, path = _started()
+    return Assignment(module, path, function.__qualname__, run.task.name, run.queue, run.claimed)
+
+
+def _started() -> tuple[str, str | None]:
+    """What this program was started as: a module by its name (`python -m`), or a file (`python script.py`)."""
+    program = sys.modules["__main__"]
+    spec = getattr(program, "__spec__", None)
+    if spec is not None and spec.name != "__main__":
+        return spec.name, None
+    return "", getattr(program, "__file__", None)

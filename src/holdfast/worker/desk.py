@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import Any, Protocol
 
 from holdfast.domain.job import Claimed
 from holdfast.domain.outcome import Outcome
@@ -15,20 +16,27 @@ from holdfast.registry import AnyTask
 from holdfast.worker.context import Context
 
 
+class Pool(Protocol):
+    def stop(self, run: Run) -> None:
+        """Make the code stop, as far as that can be done; from any thread."""
+
+
 class Run:
     """One attempt of one job in this worker."""
 
-    __slots__ = ("claimed", "context", "deadline", "ended", "lease", "lost", "queue", "stop", "stopping", "task", "verdict")
+    __slots__ = ("came_at", "claimed", "context", "deadline", "ended", "handle", "lease", "lost", "pool", "queue", "stopping", "task", "verdict")
 
-    def __init__(self, claimed: Claimed, task: AnyTask, queue: str, lease: int) -> None:
-        self.claimed, self.task, self.queue = claimed, task, queue
+    def __init__(self, claimed: Claimed, task: AnyTask, queue: str, lease: int, came_at: float = 0.0) -> None:
+        self.claimed, self.task, self.queue, self.came_at = claimed, task, queue, came_at
         self.lease = lease
         """How many microseconds after the worker's last beat others may take the job."""
         self.context: Context | None = None
         self.deadline: int | None = None
         """The tick at which the task's own timeout is over."""
-        self.stop: Callable[[], None] | None = None
-        """Makes the code stop, as far as its pool can: set by the pool that runs it."""
+        self.pool: Pool | None = None
+        """Who runs it; None until it is started."""
+        self.handle: Any = None
+        """What its pool knows it by."""
         self.stopping: int | None = None
         """The tick at which it was told to stop."""
         self.lost: str | None = None
@@ -45,6 +53,8 @@ class Desk:
         self.active: dict[int, Run] = {}
         self.outcomes: deque[tuple[Run, Outcome]] = deque()
         self.closed = False
+        self.emptied = threading.Event()
+        """Set when the desk is closed and nothing runs any more."""
         self._lock = threading.Lock()
         self.call_clerk: Callable[[], None] = lambda: None
         self.start: Callable[[list[Run]], None] = lambda runs: None
@@ -69,6 +79,8 @@ class Desk:
                 return None  # given up long ago; its slot has been taken
             run.ended = True
             del self.active[run.claimed.seq]
+            if self.closed and not self.active:
+                self.emptied.set()
             self.outcomes.append((run, run.verdict or outcome))
             following = None
             if self.waiting and not self.closed and len(self.active) < self.slots:
@@ -81,13 +93,15 @@ class Desk:
         """Nothing starts from now on; what has not started comes back."""
         with self._lock:
             self.closed = True
-            left = list(self.waiting)
-            self.waiting.clear()
-        return left
+            if not self.active:
+                self.emptied.set()
+        return self.unstarted(0.0)
 
-    def unstarted(self) -> list[Run]:
-        """All that wait for a slot, taken off the desk."""
+    def unstarted(self, since: float) -> list[Run]:
+        """What has waited for a slot for so long, taken off the desk; `since` is a monotonic time, 0 takes all."""
         with self._lock:
+            if not self.waiting or (since and self.waiting[0].came_at > since):
+                return []
             left = list(self.waiting)
             self.waiting.clear()
         return left

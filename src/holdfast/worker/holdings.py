@@ -15,14 +15,14 @@ from holdfast.store.adapters import AsyncBorrowed, Borrowed, borrow
 from holdfast.store.op import Make, Moment, Op
 from holdfast.store.rows import job_of_claimed
 from holdfast.store.settle import Report, settle
-from holdfast.store.sqlite.clock import Clock
+from holdfast.store.sqlite.driver import SqliteStore
 from holdfast.worker.context import Context, Holdings
 from holdfast.worker.desk import Run
 
 
 class RunHoldings:
-    def __init__(self, run: Run, registry: Registry, said: Callable[[Run], None], clock: Clock) -> None:
-        self._run, self._registry, self._said, self._clock = run, registry, said, clock
+    def __init__(self, run: Run, registry: Registry, said: Callable[[Run], None], store: SqliteStore) -> None:
+        self._run, self._registry, self._said, self._store = run, registry, said, store
 
     def job(self) -> Job:
         return job_of_claimed(self._run.claimed, self._run.task.name, self._run.queue, self._registry.names)
@@ -31,14 +31,14 @@ class RunHoldings:
         self._said(self._run)
 
     def finish(self, context: Context, on: Any, result: Any) -> None:
-        connection = borrow(on)
+        connection = borrow(on, self._store.path)
         if not isinstance(connection, Borrowed):
             raise SettingError("on= is an async connection; use await ctx.afinish(on=...)")
         connection.write(self._end(context, result), self._moment())
         context.finished = True
 
     async def afinish(self, context: Context, on: Any, result: Any) -> None:
-        connection = borrow(on)
+        connection = borrow(on, self._store.path)
         if not isinstance(connection, AsyncBorrowed):
             raise SettingError("on= is a sync connection; use ctx.finish(on=...)")
         await connection.write(self._end(context, result), self._moment())
@@ -59,7 +59,8 @@ class RunHoldings:
         return make
 
     def _moment(self) -> Moment:
-        return Moment(self._clock.now(), self._clock.tick(), self._clock.boot())
+        clock = self._store.clock
+        return Moment(clock.now(), clock.tick(), clock.boot())
 
 
 def new_context(run: Run, holdings: Holdings) -> Context:

@@ -14,7 +14,6 @@ class LoopPool:
     def __init__(self, desk: Desk, context: Callable[[Run], Any], begin: Callable[[Run], None]) -> None:
         self._desk, self._context, self._begin = desk, context, begin
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -31,13 +30,24 @@ class LoopPool:
     def _start(self, run: Run) -> None:
         loop = self._loop
         assert loop is not None
+        run.pool = self
         self._begin(run)
-        task = loop.create_task(self._run(run))
-        run.stop = lambda: _cancel(loop, task)
+        run.handle = loop.create_task(self._run(run))
         if run.stopping is not None:
-            run.stop()  # it was told to stop while it was on its way here
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+            self.stop(run)  # it was told to stop while it was on its way here
+
+    def stop(self, run: Run) -> None:
+        """From any thread."""
+        loop = self._loop
+        assert loop is not None
+        try:
+            loop.call_soon_threadsafe(self._cancel, run)
+        except RuntimeError:
+            return  # the loop is closed, and with it the task
+
+    def _cancel(self, run: Run) -> None:
+        if run.handle is not None and not run.ended:
+            run.handle.cancel()
 
     async def _run(self, run: Run) -> None:
         following = self._desk.end(run, await acall(run, self._context))
@@ -49,12 +59,6 @@ class LoopPool:
 
     async def close(self, grace_seconds: float) -> None:
         """Cancelled tasks get a moment to clean up."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=grace_seconds)
-
-
-def _cancel(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
-    try:
-        loop.call_soon_threadsafe(task.cancel)
-    except RuntimeError:
-        return  # the loop is closed, and with it the task
+        tasks = [run.handle for run in self._desk.running() if isinstance(run.handle, asyncio.Task)]
+        if tasks:
+            await asyncio.wait(tasks, timeout=grace_seconds)

@@ -1,7 +1,7 @@
 """Child processes for tasks that may hold the interpreter's lock, crash, or have to be killed.
 
 Each place in the pool is a thread that owns one child: it starts it, hands it one job at a time over a pipe,
-reads what the job says over another, and replaces it when it dies. A frame is a length and JSON; no pickle.
+reads what the job says over another, and replaces it when it dies.
 """
 
 from __future__ import annotations
@@ -15,63 +15,21 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from io import BufferedReader
 from queue import SimpleQueue
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from holdfast.domain.job import Claimed
+from holdfast.worker.loading import refuse_while_loading
+from holdfast.worker.wire import STOP, Assignment, Message, Order, import_path, read_frame, setup, write_frame
 
-FRAME_BYTES_MAX: Final = 64 * 1024 * 1024
-STOP: Final = b""
-_LENGTH_BYTES: Final = 4
 _KILL_SECONDS: Final = 5.0
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """What a child needs to run one job."""
-
-    module: str
-    main_path: str | None
-    qualname: str
-    claimed: Claimed
-    queue: str
-
-
-class Setup(msgspec.Struct, frozen=True):
-    """What a child is told first, so that it imports what its parent would."""
-
-    path: list[str]
-    argv: list[str]
-    pythonpath: str | None
-
-
-class Order(msgspec.Struct, frozen=True):
-    """One job for a child. Every message gives `run` back: a thread that outlives its job stays apart."""
-
-    run: int
-    assignment: Assignment
-
-
-class Message(msgspec.Struct, frozen=True):
-    """What a job said: `said` on its way, `ended` at its end."""
-
-    run: int
-    kind: str
-    data: dict[str, Any]
-
-    @property
-    def final(self) -> bool:
-        return self.kind == "ended"
-
-
-@dataclass(frozen=True, slots=True)
-class Died:
+class Died(msgspec.Struct, frozen=True):
     """The child ended before its job did. Both numbers are None if it could not even be started."""
 
     exit_code: int | None
@@ -83,22 +41,19 @@ _decode_message: Final = msgspec.json.Decoder(Message).decode
 
 
 class ProcessPool:
-    """At most `size` children, started when first needed and used again.
+    """At most `size` jobs at a time, each in a child that is started when first needed and used again.
 
-    `told` and `ended` are called from the thread that owns the child; `ended` once for every `start`, when
-    the place is free again. `start` and `kill` do not wait for the child.
+    `run` is a number of the caller's, never used twice. `told` and `ended` are called from the thread that owns the
+    child; `ended` once for every `start`, when the place is free again. `start` and `kill` do not wait for the child.
     """
 
-    def __init__(
-        self, size: int, told: Callable[[int, Message], None], ended: Callable[[int, Message | Died], None]
-    ) -> None:
+    def __init__(self, size: int, told: Callable[[int, Message], None], ended: Callable[[int, Message | Died], None]) -> None:
         refuse_while_loading()
         self._size, self._told, self._ended = size, told, ended
         self._lock = threading.Lock()
         self._places: list[_Place] = []
         self._idle: list[_Place] = []
         self._busy: dict[int, _Place] = {}
-        self._runs = 0
         self._closed = False
 
     @property
@@ -106,22 +61,30 @@ class ProcessPool:
         """How many more jobs can be started now."""
         return self._size - len(self._busy)
 
-    def start(self, seq: int, assignment: Assignment) -> None:
+    def start(self, run: int, assignment: Assignment) -> None:
+        work = _Work(run, msgspec.json.encode(Order(run, assignment)))
         with self._lock:
             if self._closed:
                 raise RuntimeError("the process pool is closed; it starts no more jobs")
-            if seq in self._busy:
-                raise RuntimeError(f"job {seq} is running in this process pool already")
-            self._runs += 1
-            work = _Work(seq, self._runs, msgspec.json.encode(Order(self._runs, assignment)))
-            self._busy[seq] = place = self._idle.pop() if self._idle else self._new_place()
+            if run in self._busy:
+                raise RuntimeError(f"run {run} is in this process pool already")
+            if not self.free:
+                raise RuntimeError(f"all {self._size} processes of the pool are busy; start a job when one has ended")
+            self._busy[run] = place = self._idle.pop() if self._idle else self._new_place()
             place.inbox.put(work)
 
-    def kill(self, seq: int) -> None:
-        """SIGKILL for the child that runs this job, and for what it started; nothing if the job has ended."""
+    def kill(self, run: int) -> None:
+        """SIGKILL for the child that has this run, and for what it started; nothing if the run has ended."""
         with self._lock:
-            if seq in self._busy:
-                self._busy[seq].kill()
+            if run in self._busy:
+                self._busy[run].kill()
+
+    def abandon(self, run: int) -> None:
+        """A child that does not die although it was killed (it hangs in the kernel) no longer takes up room."""
+        with self._lock:
+            place = self._busy.pop(run, None)
+            if place is not None:
+                self._places.remove(place)
 
     def close(self, grace_seconds: float) -> None:
         """Let running jobs end for so long, then kill them."""
@@ -139,25 +102,29 @@ class ProcessPool:
             place.thread.join(_KILL_SECONDS)
 
     def _new_place(self) -> _Place:
-        if len(self._places) >= self._size:
-            raise RuntimeError(
-                f"all {self._size} processes of the pool are busy; start a job when one has ended"
-            )
         place = _Place(f"holdfast-process-{len(self._places) + 1}", self._told, self._release)
         self._places.append(place)
         return place
 
-    def _release(self, place: _Place, seq: int, result: Message | Died) -> None:
+    def _release(self, place: _Place, run: int, result: Message | Died) -> None:
         with self._lock:
-            del self._busy[seq]  # from here on nobody can kill this run
+            self._busy.pop(run, None)  # from here on nobody can kill this run
         place.clear_after_kill()
         with self._lock:
-            self._idle.append(place)
-        self._ended(seq, result)
+            if place in self._places and len(self._places) <= self._size:
+                self._idle.append(place)
+            else:
+                self._retire(place)
+        self._ended(run, result)
+
+    def _retire(self, place: _Place) -> None:
+        """Another has been put where it was."""
+        if place in self._places:
+            self._places.remove(place)
+        place.inbox.put(None)
 
 
 class _Work(NamedTuple):
-    seq: int
     run: int
     order: bytes
 
@@ -166,10 +133,7 @@ class _Place:
     """A thread and its child. This thread starts it and no other: on Linux the child ends with the thread."""
 
     def __init__(
-        self,
-        name: str,
-        told: Callable[[int, Message], None],
-        release: Callable[[_Place, int, Message | Died], None],
+        self, name: str, told: Callable[[int, Message], None], release: Callable[[_Place, int, Message | Died], None]
     ) -> None:
         self.inbox: SimpleQueue[_Work | None] = SimpleQueue()
         self._told, self._release = told, release
@@ -194,7 +158,7 @@ class _Place:
     def _serve(self) -> None:
         while (work := self.inbox.get()) is not None:
             result = self._perform(work)
-            _guarded(self._release, self, work.seq, result)
+            _guarded(self._release, self, work.run, result)
         self._stop()
 
     def _perform(self, work: _Work) -> Message | Died:
@@ -208,7 +172,7 @@ class _Place:
                 if message.run == work.run and message.final:
                     return message
                 if message.run == work.run:
-                    _guarded(self._told, work.seq, message)
+                    _guarded(self._told, work.run, message)
         except (OSError, msgspec.MsgspecError) as error:
             return self._bury(str(error))
         return self._bury()
@@ -265,15 +229,7 @@ class _Child:
         orders, self._orders = os.pipe()
         told, results = os.pipe()
         self._told: BufferedReader = os.fdopen(told, "rb")
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "holdfast.worker.child",
-            str(orders),
-            str(results),
-            str(os.getpid()),
-        ]
+        command = [sys.executable, "-P", "-m", "holdfast.worker.child", str(orders), str(results), str(os.getpid())]
         try:
             # A group of its own: Ctrl-C is for the worker alone, and `kill` reaches what the job started.
             self._process = subprocess.Popen(
@@ -281,7 +237,7 @@ class _Child:
                 stdin=subprocess.DEVNULL,
                 pass_fds=(orders, results),
                 process_group=0,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(_import_path())},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(import_path())},
             )
         except BaseException:
             self._close_pipes()
@@ -316,49 +272,8 @@ class _Child:
         os.close(self._orders)
 
 
-def setup() -> bytes:
-    return msgspec.json.encode(Setup(_import_path(), sys.argv, os.environ.get("PYTHONPATH")))
-
-
-def _import_path() -> list[str]:
-    return [os.path.abspath(entry) for entry in sys.path]
-
-
 def _guarded(callback: Callable[..., None], *arguments: Any) -> None:
     try:
         callback(*arguments)
     except Exception:
         _log.exception("a callback of the process pool failed")
-
-
-def write_frame(descriptor: int, frame: bytes) -> None:
-    rest = memoryview(len(frame).to_bytes(_LENGTH_BYTES, "big") + frame)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
-
-
-def read_frame(reader: BufferedReader) -> bytes | None:
-    """None at the end of the pipe, also in the middle of a frame: the writer is gone."""
-    head = reader.read(_LENGTH_BYTES)
-    length = int.from_bytes(head, "big")
-    if len(head) < _LENGTH_BYTES or length > FRAME_BYTES_MAX:
-        return None
-    frame = reader.read(length)
-    return frame if len(frame) == length else None
-
-
-_loading_script: str | None = None
-
-
-def set_loading_script(path: str | None) -> None:
-    """Tell that this is a child that is loading its parent's script."""
-    global _loading_script
-    _loading_script = path
-
-
-def refuse_while_loading() -> None:
-    """A script that starts a worker wherever it is loaded would start one in every child, without end."""
-    if _loading_script is not None:
-        raise RuntimeError(
-            f'{_loading_script} starts a worker when it is loaded; put that under: if __name__ == "__main__":'
-        )

@@ -32,11 +32,15 @@ class ThreadPool:
                 threading.Thread(target=self._work, name=f"holdfast-job-{self._threads}", daemon=True).start()
             self._runs.put(run)
 
+    def stop(self, run: Run) -> None:
+        """Nothing can be done but tell its context, which was done."""
+
     def _work(self) -> None:
         while (run := self._runs.get()) is not None:
             following: Run | None = run
             while following is not None:
                 run = following
+                run.pool = self
                 self._begin(run)
                 following = self._desk.end(run, call(run, self._context))
                 if following is not None and (following.task.is_async or following.task.process):

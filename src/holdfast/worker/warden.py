@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from typing import Final, Protocol
 
 from holdfast.domain.outcome import Failed, JobError, Released
@@ -21,6 +22,8 @@ MARGIN: Final = 5
 GRACE: Final = 2_000_000
 """How many microseconds a stopped run may take to end before it is left behind."""
 LOOK_SECONDS: Final = 0.25
+FROZEN_SECONDS: Final = 1.0
+"""Looks that lie further apart than this mean that the process was stopped, or that something held the interpreter's lock."""
 
 
 class Beaten(Protocol):
@@ -32,6 +35,7 @@ class Warden:
         self._desk, self._clock, self._clerk = desk, clock, clerk
         self._wake = threading.Event()
         self._closed = False
+        self._looked_at = time.monotonic()
         self._thread = threading.Thread(target=self._watch, name="holdfast-warden", daemon=True)
 
     def open(self) -> None:
@@ -55,12 +59,14 @@ class Warden:
         run.stopping = self._clock.tick()
         if run.context is not None:
             run.context.lost = why
-        if run.stop is not None:
-            run.stop()
+        if run.pool is not None:
+            run.pool.stop(run)
 
     def _watch(self) -> None:
-        while not self._closed:
-            self._wake.wait()
+        while True:
+            if not self._wake.is_set():
+                self._wake.wait()
+                self._looked_at = time.monotonic()
             if self._closed:
                 return
             runs = self._desk.running()
@@ -68,8 +74,16 @@ class Warden:
                 self._wake.clear()
                 if not self._desk.active:
                     continue
-            pause = min([LOOK_SECONDS, *(self._judge(run, self._clock.tick()) for run in runs)])
+            pause = LOOK_SECONDS
+            if not self._was_frozen():
+                pause = min([LOOK_SECONDS, *(self._judge(run, self._clock.tick()) for run in runs)])
             threading.Event().wait(max(0.001, pause))
+
+    def _was_frozen(self) -> bool:
+        """Whether this whole process stood still: then the clerk's next beat tells whose the jobs are, not our guess."""
+        now = time.monotonic()
+        gap, self._looked_at = now - self._looked_at, now
+        return gap > FROZEN_SECONDS
 
     def _judge(self, run: Run, tick: int) -> float:
         """Stop it if it must not go on; else, in how many seconds to look again."""

@@ -24,12 +24,15 @@ from holdfast.worker.context import Context
 from holdfast.worker.delegates import Delegates
 from holdfast.worker.desk import Desk, Run
 from holdfast.worker.holdings import RunHoldings, new_context
+from holdfast.worker.loading import refuse_while_loading
 from holdfast.worker.loops import LoopPool
-from holdfast.worker.processes import refuse_while_loading
 from holdfast.worker.threads import ThreadPool
 from holdfast.worker.warden import Warden
 
 log = logging.getLogger("holdfast.worker")
+
+STOPPING_SECONDS = 0.5
+"""How long code that was told to stop may take, when the worker itself has no more time."""
 
 
 class Worker:
@@ -58,7 +61,6 @@ class Worker:
         self._retention_seconds = retention_seconds
         self._stops = 0
         self._until_empty = False
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._clerk: Clerk | None = None
         self._hurry = threading.Event()
 
@@ -118,7 +120,6 @@ class Worker:
             raise failure[0]
 
     def _open(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._stops, self._loop = 0, loop
         self._hurry.clear()
         self.desk = desk = Desk(self.concurrency)
         desk.start = self._start
@@ -127,7 +128,12 @@ class Worker:
         self._threads = ThreadPool(desk, self._context, self._begin)
         self._processes = Delegates(desk, self._context, self._begin)
         terms = Terms(
-            self.name, socket.gethostname(), os.getpid(), self.queues, self.lease_seconds, self._retention_seconds, self._until_empty
+            name=self.name,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            queues=self.queues,
+            lease_seconds=self.lease_seconds,
+            retention_seconds=self._retention_seconds,
         )
         self._clerk = Clerk(self._store, self._registry, desk, terms, self._start, self._stop_run)
         self._warden = Warden(desk, self._store.clock, self._clerk)
@@ -137,6 +143,8 @@ class Worker:
         log.info("worker %s works on %s, %d at a time", self.name, self._queue_text(), self.concurrency)
 
     async def _close(self) -> None:
+        self._stops = 0
+        self._hurry.set()
         self._warden.close()
         await self._loops.close(1.0)
         self._threads.close()
@@ -170,18 +178,18 @@ class Worker:
             return
         for run in self.desk.close():
             self.desk.outcomes.append((run, Released("its worker stopped before it was started")))
-        self._drain = threading.Thread(target=self._let_finish, name="holdfast-drain", daemon=True)
+        self._drain = threading.Thread(target=self._let_finish, args=(self.desk,), name="holdfast-drain", daemon=True)
         self._drain.start()
 
-    def _let_finish(self) -> None:
+    def _let_finish(self, desk: Desk) -> None:
         """What still runs when the time is up, or when asked to hurry, is stopped and handed back."""
-        self._hurry.wait(self.grace_seconds if self.desk.active else 0)
-        for run in self.desk.running():
+        self._hurry.wait(self.grace_seconds)
+        for run in desk.running():
             run.verdict = run.verdict or Released("its worker stopped before it was finished")
             self._stop_run(run, "its worker is stopping")
-        self._hurry.wait(0.5)
-        for run in self.desk.running():
-            self.desk.end(run, run.verdict or Released("its worker stopped before it was finished"))
+        desk.emptied.wait(STOPPING_SECONDS)
+        for run in desk.running():
+            desk.end(run, run.verdict or Released("its worker stopped before it was finished"))
 
     # Its runs
 
@@ -208,7 +216,7 @@ class Worker:
     def _context(self, run: Run) -> Context:
         clerk = self._clerk
         assert clerk is not None
-        return new_context(run, RunHoldings(run, self._registry, clerk.said, self._store.clock))
+        return new_context(run, RunHoldings(run, self._registry, clerk.said, self._store))
 
     def _queue_text(self) -> str:
         return "all queues" if self.queues is None else ", ".join(self.queues)

@@ -17,6 +17,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from holdfast.errors import HoldfastError, StoreUnavailable
@@ -106,8 +107,12 @@ class SqliteStore:
     def write(self, make: Make[T]) -> T:
         """Run an operation in a transaction; returns when it is committed and synced."""
         entry = _ThreadEntry(make)
-        if not self._join(entry):
-            entry.wait()
+        try:
+            if not self._join(entry):
+                entry.wait()
+        except BaseException:
+            self._abandon(entry)
+            raise
         if entry.leads:
             self._lead()
         return entry.answer()
@@ -125,6 +130,14 @@ class SqliteStore:
                 return False
             self._leading = entry.leads = True
             return True
+
+    def _abandon(self, entry: _Entry[Any]) -> None:
+        """Its caller was interrupted while it waited; if the lead was handed to it meanwhile, the others still need it."""
+        with self._mutex:
+            if entry in self._pending and not entry.leads:
+                self._pending.remove(entry)
+        if entry.leads:
+            self._lead()
 
     def _lead_elsewhere(self) -> None:
         self._threads().submit(self._lead)
@@ -160,16 +173,17 @@ class SqliteStore:
             if connection.raw.in_transaction:
                 self._tell("commit")
                 connection.raw.execute("COMMIT")
-                self._tell("committed")
+            for entry in batch:
+                entry.done = True
+            self._tell("committed")
         except sqlite3.Error as error:
             self._drop(connection)
             return self._refuse(batch, error)
         except BaseException:
             self._drop(connection)
-            self._refuse(batch, StoreUnavailable(f"{self.path}: the write was interrupted; nothing of it was kept"))
+            if not batch[0].done:
+                self._refuse(batch, StoreUnavailable(f"{self.path}: the write was interrupted; nothing of it was kept"))
             raise
-        for entry in batch:
-            entry.done = True
         self._after_commit(connection)
 
     def _run(self, connection: Connection, entry: _Entry[Any], moment: Moment, alone: bool) -> None:
@@ -270,8 +284,7 @@ class SqliteStore:
 
     def watcher(self) -> Watcher:
         """Waits for commits of other processes and of this one."""
-        reader = self._reading()
-        return Watcher(self.path, lambda: int(reader.raw.execute("PRAGMA data_version").fetchone()[0]))
+        return _StoreWatcher(self.path, self._reading())
 
     # Opening
 
@@ -373,7 +386,7 @@ class SqliteStore:
             "mmap_size = 0",
             "temp_store = MEMORY",
         ):
-            self._patiently(lambda pragma=pragma: raw.execute(f"PRAGMA {pragma}"))
+            self._patiently(partial(raw.execute, f"PRAGMA {pragma}"))
         return raw
 
     def _threads(self) -> ThreadPoolExecutor:
@@ -394,6 +407,18 @@ class SqliteStore:
 _MIGRATIONS: Final = (
     "CREATE TABLE IF NOT EXISTS holdfast_migration (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL)"
 )
+
+
+class _StoreWatcher(Watcher):
+    """A watcher with a connection of its own to look at the data version with."""
+
+    def __init__(self, path: str, reader: Connection) -> None:
+        self._reader = reader
+        super().__init__(path, lambda: int(reader.raw.execute("PRAGMA data_version").fetchone()[0]))
+
+    def close(self) -> None:
+        super().close()
+        self._reader.close()
 
 
 class _Entry(ABC, Generic[T]):
@@ -437,10 +462,12 @@ class _LoopEntry(_Entry[T]):
         self._lead = lead
 
     def wake(self) -> None:
-        if self.done:
+        if not self.done:
+            return self._lead()
+        try:
             self._loop.call_soon_threadsafe(self._settle)
-        else:
-            self._lead()
+        except RuntimeError:
+            return None  # that loop was closed while it waited; the others of the batch must be told all the same
 
     def _settle(self) -> None:
         if self.future.cancelled():
