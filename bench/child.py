@@ -59,12 +59,14 @@ def drain(system: System, jobs: int = 0, limit: int = 0, seconds: float = 0) -> 
     tally = job.begin(limit, seconds, mark=jobs // 10)
     before = cpu_seconds()
     system.drain(tally)
+    returned = monotonic()
     used = cpu_seconds() - before
     counted, took = tally.window()
     return {
         "first": tally.first,
         "last": tally.last,
         "runs": tally.runs,
+        "return_seconds": returned - tally.last if tally.runs else 0.0,
         "cpu_us": used / max(1, tally.runs) * 1e6,
         "rate": (counted - 1) / took if took > 0 else 0.0,
         "tenth_mb": tally.mark_megabytes,

@@ -37,6 +37,7 @@ class Sizes:
     sustained_cycles: int = 5
     rival_cycles: int = 3
     rival_backlog_max: int = 100_000
+    rival_drain_max: int = 3_000
 
 
 FULL = Sizes()
@@ -57,6 +58,7 @@ QUICK = Sizes(
     sustained_cycles=3,
     rival_cycles=1,
     rival_backlog_max=10_000,
+    rival_drain_max=1_000,
 )
 
 
@@ -97,7 +99,7 @@ def drain_by_two(record: Record, entries: Sequence[Entry], sizes: Sizes) -> None
 
 
 def drain(entry: Entry, directory: Path, sizes: Sizes, workers: int) -> Figures:
-    jobs = min(sizes.drain, entry.drain_jobs_max)
+    jobs = sizes.drain if entry.drain_jobs_max > sizes.drain else min(entry.drain_jobs_max, sizes.rival_drain_max)
     seed(entry, directory, jobs)
     with ExitStack() as stack:
         children = [stack.enter_context(Child(entry.name, directory)) for _ in range(workers)]
@@ -108,13 +110,16 @@ def drain(entry: Entry, directory: Path, sizes: Sizes, workers: int) -> Figures:
 
 def together(workers: Sequence[Figures], jobs: int) -> Figures:
     """The rate of several workers over the time from the first job of any to the last job of all."""
+    runs = sum(figures["runs"] for figures in workers)
+    if runs < jobs:
+        raise ChildFailed(f"only {runs:,.0f} of {jobs:,} jobs were run")
     busy = [figures for figures in workers if figures["runs"]]
     took = max(figures["last"] for figures in busy) - min(figures["first"] for figures in busy)
-    runs = sum(figures["runs"] for figures in busy)
     return {
         "rate": (jobs - 1) / took,
         "cpu_us": sum(figures["cpu_us"] * figures["runs"] for figures in busy) / jobs,
         "runs_too_many": runs - jobs,
+        "return_seconds": max(figures["return_seconds"] for figures in workers),
         "peak_mb": max(figures["peak_mb"] for figures in busy),
     }
 
@@ -206,7 +211,9 @@ def million(record: Record, entry: Entry, directory: Path, jobs: int) -> None:
     """One long run for the memory of the enqueuer and of the worker."""
     record.add("long enqueue", entry.name, seed(entry, directory, jobs))
     with Child(entry.name, directory) as child:
-        record.add("long drain", entry.name, child.call("drain", jobs=jobs))
+        figures = child.call("drain", jobs=jobs)
+    together([figures], jobs)  # refuses a worker that left jobs behind
+    record.add("long drain", entry.name, figures)
 
 
 MEASURES: dict[str, Callable[[Record, Sequence[Entry], Sizes], None]] = {

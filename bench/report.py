@@ -24,6 +24,7 @@ ROWS = (
     ("drain1", "rate", "drain, 1 worker /s"),
     ("drain2", "rate", "drain, 2 workers /s"),
     ("drain1", "cpu_us", "CPU of the worker µs/job"),
+    ("drain1", "return_seconds", "last job until the worker returns s"),
     ("drain2", "runs_too_many", "jobs run twice by 2 workers"),
     ("pickup", "p50_ms", "pickup p50 ms"),
     ("pickup", "p99_ms", "pickup p99 ms"),
@@ -87,7 +88,7 @@ def ratios(record: Record, names: Sequence[str]) -> Iterable[list[str]]:
 
 
 def comparable(measure: str, figure: str) -> bool:
-    return figure != "runs_too_many" and ", " not in measure
+    return figure not in ("runs_too_many", "return_seconds") and ", " not in measure
 
 
 def ratio(record: Record, measure: str, figure: str, other: str) -> str:

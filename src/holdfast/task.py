@@ -103,7 +103,7 @@ class Task(Generic[P, R]):
         return self.options.queue
 
     def __repr__(self) -> str:
-        return f"<Task {self.name}{self.signature.text}>"
+        return f"<Task {self.signature.text} as {self.name}>"
 
 
 def changed(options: Options, **given: Any) -> Options:

@@ -96,6 +96,7 @@ names = st.sampled_from(["a", "b", "c", "key", "other", "rest", "*rest", "option
 
 @given(st.sampled_from([everything, ordinary]), st.lists(values, max_size=5), st.dictionaries(names, values))
 @example(everything, [1, 2, 3, 4], {"a": 1, "*rest": 2, "**options": 3, "options": 4})
+@example(everything, [1], {"b": 2})
 @example(ordinary, [1], {"other": 2, "key": 3})
 def test_what_is_accepted_runs_as_if_called_and_what_python_refuses_is_refused(
     fn: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]

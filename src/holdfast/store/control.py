@@ -113,6 +113,10 @@ def _take_key_back(moment: Moment, seen: Seen, id: str) -> Op[None]:
         )
     if found and found[0][0] != seen.seq:
         yield Statement("move_key", {"key": seen.key, "seq": seen.seq, "id": id, "lane": seen.lane})
+    if not found:
+        # A later holder was deleted, and with it what was known of the key's scope: while the job is open is what is sure.
+        kept = {"scope": "active", "until": None, "failed": "free", "created_at": moment.now}
+        yield Statement("hold_key", {"key": seen.key, "seq": seen.seq, "id": id, "lane": seen.lane, **kept})
 
 
 def _one(seq: int) -> str:

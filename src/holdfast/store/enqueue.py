@@ -45,6 +45,7 @@ def enqueue(moment: Moment, jobs: Sequence[NewJob]) -> Op[Accepted]:
     rows: list[Row] = []
     spans: list[_Span] = []
     known: dict[int, Known] = {}
+    chosen: set[str] = set()
     template: _Template | None = None
     for index, job in enumerate(jobs):
         if template is None or template.options is not job.options:
@@ -52,17 +53,29 @@ def enqueue(moment: Moment, jobs: Sequence[NewJob]) -> Op[Accepted]:
             spans.append(_Span(template, first + index))
         id = id_text(base + index)
         if template.special:
+            key = job.options.key
+            if rows and key is not None and key.conflict == "replace":
+                # The job that is to be replaced may be one of these: it can only be cancelled once it is written.
+                yield from _write(rows, spans, first + index - 1, moment.now)
+                rows, spans = [], [_Span(template, first + index)]
             special = yield from _special(moment, template, job, first + index, id)
             if special is not None:
                 known[index] = special
                 if not special.created:
                     continue
                 id = special.id
+                if id in chosen:
+                    raise _taken(id)
+                chosen.add(id)
         rows.append((first + index, id, job.arguments, *template.tail))
     if rows:
-        yield Statement("add_bodies", rows=rows)
-        yield from _add_spans(spans, last, moment.now)
+        yield from _write(rows, spans, last, moment.now)
     return Accepted(base, len(jobs), moment.now, known)
+
+
+def _write(rows: list[Row], spans: list[_Span], last: int, now: int) -> Op[None]:
+    yield Statement("add_bodies", rows=rows)
+    yield from _add_spans(spans, last, now)
 
 
 class _Template(msgspec.Struct, frozen=True):
@@ -169,7 +182,11 @@ def _holder(moment: Moment, key: Key, job: NewJob) -> Op[Known | None]:
 
 def _check_free(id: str) -> Op[None]:
     if (yield Statement("job_state", {"id": id})):
-        raise Conflict(f"job id {id!r} is taken; leave the id out, or use a key to get the job that exists")
+        raise _taken(id)
+
+
+def _taken(id: str) -> Conflict:
+    return Conflict(f"job id {id!r} is taken; leave the id out, or use a key to get the job that exists")
 
 
 def _held(key: Key, seq: int, id: str, lane: int, now: int) -> dict[str, Any]:

@@ -81,18 +81,23 @@ def _succeed(moment: Moment, reports: list[Report]) -> Op[None]:
 def _tell(moment: Moment, reports: list[Report]) -> Op[None]:
     """Events first (a task's own, then the move's), then the count that numbers the next ones."""
     events: list[tuple[int, int, str, int, str | None]] = []
-    counts: list[tuple[int, int]] = []
+    counts: dict[int, int] = {}
     for report in reports:
+        start = counts.get(report.seq, 0) + 1
         own = [*report.events, *_moved(report, moment.now)]
-        events += [(report.seq, offset, *event) for offset, event in enumerate(own, 1)]
+        events += [(report.seq, offset, *event) for offset, event in enumerate(own, start)]
         if own:
-            counts.append((report.seq, len(own)))
+            counts[report.seq] = start + len(own) - 1
     if events:
         yield Statement("record_events", {"events": _json(events)})
-        yield Statement("count_events", {"counts": _json(counts)})
-    told = [(report.seq, report.progress, report.meter) for report in reports if report.progress or report.meter]
+        yield Statement("count_events", {"counts": _json(list(counts.items()))})
+    told: dict[int, tuple[str | None, str | None]] = {}
+    for report in reports:
+        if report.progress or report.meter:
+            progress, meter = told.get(report.seq, (None, None))
+            told[report.seq] = (report.progress or progress, report.meter or meter)
     if told:
-        yield Statement("set_progress", {"told": _json(told)})
+        yield Statement("set_progress", {"told": _json([(seq, *said) for seq, said in told.items()])})
     spent = _spent(moment, reports)
     if spent:
         yield Statement("add_meters", {"spent": _json(spent)})

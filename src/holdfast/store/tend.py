@@ -66,7 +66,7 @@ def prune(moment: Moment, before: int, limit: int = PRUNE_BATCH_MAX) -> Op[int]:
         return 0
     yield Statement("delete_finished", batch)
     for verb in ("outlive_keys", "free_ended_keys", "delete_tags", "delete_events", "delete_errors", "delete_jobs", "delete_bodies"):
-        yield Statement(verb, {"seqs": seqs})
+        yield Statement(verb, {"seqs": seqs, "now": moment.now})
     return len(msgspec.json.decode(seqs))
 
 

@@ -38,6 +38,9 @@ COMMIT_BYTES: Final = 20 * 1024
 STATEMENT_ROW_BYTES: Final = 400
 BUSY_SECONDS: Final = (0.000_2, 0.001)
 
+_REFUSED: Final = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError, sqlite3.InterfaceError)
+"""What is wrong with one statement and its values, not with the file."""
+
 Probe = Callable[[str], None]
 """Told of every statement before it runs ("begin", the verb, "commit") and after the commit ("committed")."""
 
@@ -166,36 +169,44 @@ class SqliteStore:
             self._begin(connection.raw)
         except (sqlite3.Error, HoldfastError) as error:
             return self._refuse(batch, error)
+        except BaseException:
+            self._refuse(batch, self._interrupted())
+            raise
         try:
             moment = self._moment()
             for entry in batch:
                 self._run(connection, entry, moment, alone=len(batch) == 1)
-            if connection.raw.in_transaction:
+            kept = connection.raw.in_transaction
+            if kept:
                 self._tell("commit")
                 connection.raw.execute("COMMIT")
             for entry in batch:
                 entry.done = True
-            self._tell("committed")
+            if kept:
+                self._tell("committed")
         except sqlite3.Error as error:
             self._drop(connection)
             return self._refuse(batch, error)
         except BaseException:
             self._drop(connection)
             if not batch[0].done:
-                self._refuse(batch, StoreUnavailable(f"{self.path}: the write was interrupted; nothing of it was kept"))
+                self._refuse(batch, self._interrupted())
             raise
         self._after_commit(connection)
 
+    def _interrupted(self) -> StoreUnavailable:
+        return StoreUnavailable(f"{self.path}: the write was interrupted, and nothing of it was kept; try again")
+
     def _run(self, connection: Connection, entry: _Entry[Any], moment: Moment, alone: bool) -> None:
-        """One caller's work; if it fails, only that is undone. A database error undoes the whole batch."""
+        """One caller's work; if it fails, only that is undone. An error of the database itself undoes the whole batch."""
         if not alone:
             connection.raw.execute("SAVEPOINT holdfast")
         try:
             entry.value = drive(entry.make(moment), connection)
-        except sqlite3.Error:
-            raise
         except Exception as error:
-            entry.error = error
+            if isinstance(error, sqlite3.Error) and not isinstance(error, _REFUSED):
+                raise
+            entry.error = explain(error, self.path) if isinstance(error, sqlite3.Error) else error
             connection.raw.execute("ROLLBACK" if alone else "ROLLBACK TO holdfast")
         if not alone:
             connection.raw.execute("RELEASE holdfast")
@@ -248,16 +259,16 @@ class SqliteStore:
 
         SQLite before 3.51.3 can corrupt a file when one connection checkpoints and another resets the log at once.
         """
-        writer = self._writing().raw
-        if self._checkpointer is None:
-            self._checkpointer = self._connect()
         try:
+            writer = self._writing().raw
+            if self._checkpointer is None:
+                self._checkpointer = self._connect()
             self._patiently(lambda: writer.execute("BEGIN IMMEDIATE"))
             try:
                 self._checkpointer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             finally:
                 writer.execute("ROLLBACK")
-        except sqlite3.Error:
+        except (sqlite3.Error, StoreUnavailable):
             self._unsynced_bytes = CHECKPOINT_BYTES // 2
 
     # Reading
@@ -290,6 +301,9 @@ class SqliteStore:
 
     def version(self) -> int:
         """The schema version of the file; 0 before the first migration."""
+        check_place(self.path)
+        if not os.path.exists(self.path):
+            return 0  # to connect would create it, readable by everybody
         connection = self._checked(self._connect)
         try:
             return _version(connection)

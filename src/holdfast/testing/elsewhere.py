@@ -1,0 +1,23 @@
+"""Your app, with all its tasks, on another database for the time of a test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest import mock
+
+from holdfast.app import Holdfast
+from holdfast.events.pulse import Pulse
+from holdfast.settings import open_store
+from holdfast.store.sqlite.clock import Clock
+
+
+@contextmanager
+def elsewhere(app: Holdfast, url: str, clock: Clock | None = None) -> Iterator[Holdfast]:
+    """`with elsewhere(myproject.app, holdfast_url, holdfast_clock):` and every `task.enqueue` goes to that database."""
+    store = open_store(url, clock)
+    with mock.patch.multiple(app, url=url, store=store, _door=store, _pulse=Pulse(store.watcher)):
+        try:
+            yield app
+        finally:
+            store.close()

@@ -1,0 +1,1 @@
+"""Tests: they mirror the package, plus `conformance/` (any store must pass it) and `simulation/`."""
