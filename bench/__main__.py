@@ -56,11 +56,12 @@ def main() -> int:
     entries = chosen(options)
     record = Record()
     start = monotonic()
+    record.surroundings["start"] = surroundings()
     for name in options.only or MEASURES:
         since = monotonic()
         MEASURES[name](record, [entry for entry in entries if name in entry.measures], sizes)
         seen = record.surroundings[name] = surroundings()
-        say(f"{name:8} {monotonic() - since:6.1f} s   load {seen['load']:.1f}   one sync {seen['sync_ms']:.2f} ms")
+        say(f"{name:8} {monotonic() - since:6.1f} s  others {seen['others_percent']:.0f} % CPU  sync {seen['sync_ms']:.2f} ms")
     print(report.text(record, entries, sizes))
     path = report.write(options.json, report.document(record, entries, sizes, monotonic() - start))
     print(f"\n{path}")

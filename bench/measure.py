@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, sleep
 
 from bench.process import ChildFailed
 from bench.systems import Entry
@@ -18,6 +18,8 @@ from bench.systems import Entry
 RESULTS = Path(__file__).parent / "results"
 
 SYNCS = 50
+WATCH_SECONDS = 1.0
+QUIET_PERCENT = 10.0
 
 Figures = dict[str, float]
 Samples = dict[str, list[Figures]]  # by system, one per round
@@ -30,6 +32,11 @@ class Record:
     measures: dict[str, Samples] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     surroundings: dict[str, Figures] = field(default_factory=dict)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether ratios can be trusted: a busy machine slows those who sync for each job more than the others."""
+        return all(seen["others_percent"] <= QUIET_PERCENT for seen in self.surroundings.values())
 
     def add(self, measure: str, system: str, figures: Figures) -> None:
         self.measures.setdefault(measure, {}).setdefault(system, []).append(figures)
@@ -50,10 +57,24 @@ class Record:
 
 
 def surroundings() -> Figures:
-    """What this moment is like for everybody: the load, and what one durable write of a page costs."""
+    """What this moment is like for everybody: how busy others keep the machine, and what a durable page costs."""
+    others = busy_percent()
     with fresh_directory() as directory, (directory / "probe").open("wb", buffering=0) as probe:
         times = [timed_sync(probe.fileno()) for _ in range(SYNCS)]
-    return {"load": os.getloadavg()[0], "sync_ms": median(times) * 1000}
+    return {"load": os.getloadavg()[0], "others_percent": others, "sync_ms": median(times) * 1000}
+
+
+def busy_percent() -> float:
+    """How much of all cores is in use while the benchmark itself does nothing."""
+    idle, total = core_ticks()
+    sleep(WATCH_SECONDS)
+    idle_then, total_then = core_ticks()
+    return 100 * (1 - (idle_then - idle) / max(1, total_then - total))
+
+
+def core_ticks() -> tuple[int, int]:
+    ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return ticks[3] + ticks[4], sum(ticks)
 
 
 def timed_sync(file: int) -> float:

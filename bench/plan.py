@@ -21,7 +21,7 @@ PICKUP_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    rounds: int = 5
+    rounds: int = 3
     one: int = 1_500
     threads: int = 3_200
     bulk: int = 50_000
@@ -32,7 +32,7 @@ class Sizes:
     idle_seconds: float = 8.0
     backlogs: tuple[int, ...] = (1_000, 100_000, 1_000_000)
     finished: int = 1_000_000
-    cycles: int = 15
+    cycles: int = 12
     sustained: int = 20_000
     sustained_cycles: int = 5
     rival_cycles: int = 3

@@ -39,6 +39,7 @@ LONG_ROWS = (
     ("long drain", "peak_mb", "long run: worker MB, at the end"),
 )
 
+BUSY = "NOT A QUIET RUN: others used the machine, which favours whoever commits in batches; repeat it alone"
 NOTE = (
     "  * from the first job after a start on a standing backlog to the 1,000th (sustained: many more). Compare a column\n"
     "    with itself: whoever claims in batches is flattered by the last one, whose end is not in it"
@@ -64,10 +65,13 @@ def text(record: Record, entries: Sequence[Entry], sizes: Sizes) -> str:
         *([NOTE] if levels(record) else []),
         f"{US} as a multiple of each, and as % of the limit (round by round, then the median)",
         table(["", *[name for name in names if name != US]], ratios(record, names)),
-        "Thresholds",
+        "Thresholds" if record.quiet else f"Thresholds ({BUSY})",
         table(["", "", "measured", "bound", "goal"], map(verdict, thresholds(record, sizes))),
-        "Surroundings, after each measure (load counts the benchmark too)",
-        table(["", "load", "sync ms"], ([name, *map(number, seen.values())] for name, seen in record.surroundings.items())),
+        "Surroundings, before the run and after each measure (load counts the benchmark too)",
+        table(
+            ["", "load", "others % CPU", "sync ms"],
+            ([name, *map(number, seen.values())] for name, seen in record.surroundings.items()),
+        ),
         "Settings",
         "\n".join(f"  {entry.name}: {entry.settings}" for entry in entries),
     ]
@@ -95,7 +99,7 @@ def ratio(record: Record, measure: str, figure: str, other: str) -> str:
     value = record.ratio(measure, figure, US, other)
     if value is None:
         return "–"
-    return f"{value:.0%}" if other == "limit" else f"{value:.2f} ×"
+    return f"{value:.0%}" if other.startswith("limit") else f"{value:.2f} ×"
 
 
 def verdict(threshold: Threshold) -> list[str]:
@@ -136,6 +140,7 @@ def document(record: Record, entries: Sequence[Entry], sizes: Sizes, seconds: fl
             "sqlite": sqlite3.sqlite_version,
         },
         "surroundings": record.surroundings,
+        "quiet": record.quiet,
         "sizes": {name: getattr(sizes, name) for name in sizes.__slots__},
         "settings": {entry.name: entry.settings for entry in entries},
         "rounds": record.measures,

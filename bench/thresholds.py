@@ -41,6 +41,8 @@ def drains(record: Record) -> Iterator[Threshold]:
         limit = percent(record.ratio("drain1", "rate", system, "limit"))
         yield Threshold(f"{system}: drain, one worker, against huey", huey, 15, "×", goal=25)
         yield Threshold(f"{system}: drain, one worker, of the limit", limit, 35, "%", goal=50)
+        equal = percent(record.ratio("drain1", "rate", system, "limit-500"))
+        yield Threshold(f"{system}: drain, one worker, of the limit at our batch size", equal, 35, "%", goal=50)
 
 
 def enqueues(record: Record) -> Iterator[Threshold]:

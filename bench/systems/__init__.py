@@ -84,10 +84,18 @@ ENTRIES = (
         "limit",
         "sqlite3",
         "limit",
-        "Limit",
+        "small_batches",
         "hand-written SQL: WAL, synchronous=FULL, a checkpoint every 16 MB as ours; claim and settle in one transaction of"
         " 200, bulk in transactions of 1,000, one by one a plain insert into one table, threads share commits",
         ENQUEUE | DRAIN | CLAIM | {"million"},
+    ),
+    Entry(
+        "limit-500",
+        "sqlite3",
+        "limit",
+        "large_batches",
+        "the same with transactions of 500, about as many jobs as Holdfast commits at once",
+        DRAIN,
     ),
     Entry(
         "huey",

@@ -1,6 +1,6 @@
 """The limit: the same effects on the same tables as plain hand-written SQL, with no queue around it.
 
-Claim and settle share a transaction of 200; each statement takes one JSON array and gives one back,
+Claim and settle share a transaction of 200, or of 500, which is about what Holdfast does; each statement takes one JSON array and gives one back,
 because every row that crosses into Python costs more than the row itself.
 """
 
@@ -21,7 +21,6 @@ from bench import job
 from bench.job import Payload, Tally, payload
 from bench.systems import limit_sql as sql
 
-BATCH = 200
 BULK = 1_000
 BUSY_SECONDS = 60
 CHECKPOINT_PAGES = 4_096  # 16 MB, as Holdfast does it
@@ -33,6 +32,9 @@ decode_arguments = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Limit:
+    def __init__(self, batch: int) -> None:
+        self._batch = batch
+
     def setup(self, directory: Path) -> None:
         self._path = directory / "limit.db"
         self._numbers = count()
@@ -84,7 +86,7 @@ class Limit:
         self._connection.execute("BEGIN IMMEDIATE")
         if done:
             settle(self._connection, done, now)
-        claimed = claim(self._connection, now) if more else []
+        claimed = claim(self._connection, now, self._batch) if more else []
         self._connection.execute("COMMIT")
         return claimed
 
@@ -121,8 +123,8 @@ def settle(connection: sqlite3.Connection, done: Iterable[Claimed], now: int) ->
     connection.execute(sql.INSERT_SUCCEEDED, (held,))
 
 
-def claim(connection: sqlite3.Connection, now: int) -> list[Claimed]:
-    chosen, priority, seq = connection.execute(sql.CHOOSE, (BATCH,)).fetchone()
+def claim(connection: sqlite3.Connection, now: int, batch: int) -> list[Claimed]:
+    chosen, priority, seq = connection.execute(sql.CHOOSE, (batch,)).fetchone()
     if seq is None:
         return []
     connection.execute(sql.DELETE_READY, (priority, seq))
@@ -130,3 +132,11 @@ def claim(connection: sqlite3.Connection, now: int) -> list[Claimed]:
     connection.execute(sql.INSERT_RUNNING, (chosen,))
     connection.execute(sql.INSERT_STARTED, (chosen,))
     return decode_claimed(connection.execute(sql.READ_CLAIMED, (chosen,)).fetchone()[0])
+
+
+def small_batches() -> Limit:
+    return Limit(200)
+
+
+def large_batches() -> Limit:
+    return Limit(500)

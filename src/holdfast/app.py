@@ -35,6 +35,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+class _Anything:
+    """For type checkers: only a function whose first parameter takes any object takes this, and it asks for no Context."""
+
+
 class Holdfast(Client):
     """`app = Holdfast("sqlite:///jobs.db")`. The file is created, and brought to this version's layout, on first use."""
 
@@ -50,12 +54,16 @@ class Holdfast(Client):
     # Tasks
 
     @overload
+    def task(self, fn: Callable[Concatenate[_Anything, P], R], /) -> Task[Concatenate[Any, P], R]: ...
+    @overload
     def task(self, fn: Callable[Concatenate[Context, P], R], /) -> Task[P, R]: ...
     @overload
     def task(self, fn: Callable[P, R], /) -> Task[P, R]: ...
     @overload
     def task(
         self,
+        fn: None = None,
+        /,
         *,
         name: str | None = None,
         queue: str = QUEUE,
@@ -163,6 +171,8 @@ class TaskMaker:
         self._retry = retry or Retry()
 
     @overload
+    def __call__(self, fn: Callable[Concatenate[_Anything, P], R], /) -> Task[Concatenate[Any, P], R]: ...
+    @overload
     def __call__(self, fn: Callable[Concatenate[Context, P], R], /) -> Task[P, R]: ...
     @overload
     def __call__(self, fn: Callable[P, R], /) -> Task[P, R]: ...
@@ -190,10 +200,17 @@ class TaskMaker:
 
 def takes_context(fn: Callable[..., Any]) -> bool:
     """Whether the first parameter is annotated as Context. Anywhere else it is a mistake."""
-    annotated = [_is_context(parameter.annotation) for parameter in inspect.signature(fn).parameters.values()]
+    annotated = [_is_context(parameter.annotation) for parameter in _signature(fn).parameters.values()]
     if any(annotated[1:]):
         raise SettingError(f"task {fn.__qualname__}: the Context must be its first parameter")
     return bool(annotated) and annotated[0]
+
+
+def _signature(fn: Callable[..., Any]) -> inspect.Signature:
+    try:
+        return inspect.signature(fn, eval_str=True)
+    except Exception:
+        return inspect.signature(fn)  # a name that only a type checker can see: its text must do
 
 
 def _is_context(annotation: Any) -> bool:

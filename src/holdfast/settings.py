@@ -34,7 +34,9 @@ def open_store(url: str, clock: Clock | None = None) -> SqliteStore:
         raise StoreUnavailable(f"database URL {_masked(url)} is not supported by this version; use sqlite:///jobs.db")
     if scheme != "sqlite":
         raise SettingError(f"database URL {_masked(url)}: scheme {scheme!r} is unknown; use sqlite:///jobs.db")
-    if not rest.startswith("/") or rest in ("/", "/:memory:"):
+    if "?" in rest:
+        raise SettingError(f"database URL {url!r} has parameters, and a file has none; use {url.partition('?')[0]}")
+    if not rest.startswith("/") or rest == "/" or rest.startswith(("/:", "/file:")):
         raise SettingError(
             f"database URL {url!r} names no file; use sqlite:///jobs.db (relative) or sqlite:////var/lib/jobs.db (absolute)"
         )

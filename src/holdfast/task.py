@@ -153,14 +153,14 @@ def _run_after(when: datetime | Duration) -> dict[str, Any]:
 
 
 def _tags(tags: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(tags, str) or len(tags) > TAGS_MAX:
-        raise SettingError(f"tags {tags!r} must be a list of at most {TAGS_MAX} names")
+    if not isinstance(tags, list | tuple | set | frozenset) or len(tags) > TAGS_MAX:
+        raise SettingError(f"tags {codec.show(tags)} must be a list of at most {TAGS_MAX} names")
     return tuple(dict.fromkeys(check_name("tag", tag) for tag in tags))
 
 
 def _meta(meta: dict[str, Any]) -> str:
     if not isinstance(meta, dict):
-        raise SettingError(f"meta {meta!r} must be a dict")
+        raise SettingError(f"meta {codec.show(meta)} must be a dict")
     return codec.encode(meta, "meta", META_BYTES_MAX)
 
 

@@ -139,6 +139,18 @@ def test_many_commits_are_one_wake_up(watch: Watch, writer: Writer) -> None:
     assert watcher.wait(0.05) is False  # blocks on purpose
 
 
+def test_a_commit_whose_write_was_heard_together_with_the_one_before_is_not_missed(tmp_path: Path) -> None:
+    versions, wal = [1], tmp_path / "jobs.db-wal"
+    watcher = Watcher(str(tmp_path / "jobs.db"), lambda: versions[-1])
+    wal.write_bytes(b"first")
+    versions.append(2)
+    wal.write_bytes(b"second")  # it is still being synced when the first is found
+    assert watcher.wait(LONG) is True
+    versions.append(3)
+    assert watcher.wait(LONG) is True
+    watcher.close()
+
+
 def test_own_commits_end_no_wait(watch: Watch, connection: sqlite3.Connection) -> None:
     watcher = watch()
     connection.execute("INSERT INTO t VALUES (1)")

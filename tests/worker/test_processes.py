@@ -2,226 +2,38 @@
 
 from __future__ import annotations
 
-import asyncio
-import ctypes
-import faulthandler
-import gc
-import multiprocessing
 import os
 import select
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
 import msgspec
 import pytest
+from tests.worker import process_tasks
 
-from holdfast.domain.outcome import Fatal, RetryAfter, Skip, Snooze
-from holdfast.domain.signature import Signature
-from holdfast.worker.processes import Assignment, Died, Message, ProcessPool
+from holdfast.domain.job import Claimed
+from holdfast.domain.outcome import Failed, JobError, Outcome, Skipped, Snoozed, Succeeded, WasCancelled
+from holdfast.worker.delegates import outcome_of
+from holdfast.worker.processes import Died, ProcessPool
+from holdfast.worker.wire import Assignment, Message
 
+TASKS = process_tasks.__name__
 LONG = 30.0
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 
-class StandIn:
-    """What a child needs of a task."""
-
-    def __init__(self, fn: Callable[..., Any], takes_context: bool) -> None:
-        self.fn, self.takes_context = fn, takes_context
-        self.signature = Signature.of(fn, takes_context=takes_context)
-
-
-def plain(fn: Callable[..., Any]) -> StandIn:
-    return StandIn(fn, takes_context=False)
-
-
-def with_context(fn: Callable[..., Any]) -> StandIn:
-    return StandIn(fn, takes_context=True)
-
-
-class Odd(ValueError):
-    pass
-
-
-class Speechless(Exception):
-    def __str__(self) -> str:
-        raise RuntimeError("no words")
-
-
-@plain
-def add(first: int, second: int = 1) -> int:
-    return first + second
-
-
-@plain
-async def add_later(first: int, second: int) -> int:
-    await asyncio.sleep(0)
-    return first + second
-
-
-@plain
-def whoami() -> list[Any]:
-    thread = threading.current_thread() is threading.main_thread()
-    return [os.getpid(), os.getppid(), thread, __name__]
-
-
-@plain
-def fail(name: str) -> None:
-    errors: dict[str, BaseException] = {
-        "odd": Odd("not even"),
-        "speechless": Speechless(),
-        "exit": SystemExit(3),
-        "surrogate": ValueError("\ud800"),
-        "huge": ValueError("x" * 1_000_000),
-        "retry": RetryAfter(7.5, "come back"),
-        "snooze": Snooze(60),
-        "skip": Skip("not needed"),
-        "fatal": Fatal("no hope"),
-    }
-    raise errors[name]
-
-
-@plain
-def unstorable() -> object:
-    return object()
-
-
-@plain
-def large(text: str) -> str:
-    return text
-
-
-@with_context
-def talk(ctx: Any, pages: int) -> list[Any]:
-    for page in range(1, pages + 1):
-        ctx.progress(page, pages, engine="tesseract")
-        ctx.emit("page", {"n": page})
-    ctx.meter(seconds=1.5)
-    return [ctx.token, ctx.attempt, ctx.job["id"]]
-
-
-@with_context
-def talk_nonsense(ctx: Any) -> None:
-    ctx.progress(float("nan"))
-
-
-@with_context
-def hold_the_lock(ctx: Any, seconds: int) -> None:
-    ctx.emit("holding", os.getpid())
-    ctypes.PyDLL(None).sleep(seconds)  # a C call that does not let any other thread of Python run
-
-
-@with_context
-def wait_for_ever(ctx: Any) -> None:
-    ctx.emit("waiting", os.getpid())
-    threading.Event().wait()
-
-
-@with_context
-def start_a_program(ctx: Any) -> None:
-    program = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
-    ctx.emit("started", program.pid)
-    program.wait()
-
-
-@with_context
-def terminate_a_program(ctx: Any) -> int:
-    program = subprocess.Popen(
-        [sys.executable, "-c", "print('up', flush=True); input()"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert program.stdout
-    program.stdout.readline()
-    program.terminate()
-    return program.wait()
-
-
-@plain
-def terminate_a_fork() -> int | None:
-    fork = multiprocessing.get_context("fork").Process(target=signal.pause)
-    fork.start()
-    fork.terminate()
-    fork.join()
-    return fork.exitcode
-
-
-@with_context
-def die_with_a_fork_left(ctx: Any) -> None:
-    if not (fork := os.fork()):
-        signal.pause()
-    ctx.emit("forked", fork)
-    os._exit(4)
-
-
-@plain
-def exit_hard(code: int) -> None:
-    os._exit(code)
-
-
-@plain
-def crash() -> None:
-    faulthandler.disable()  # its report would only clutter the output of the tests
-    os.kill(os.getpid(), signal.SIGSEGV)
-
-
-@with_context
-def leave_a_chatterbox(ctx: Any) -> None:
-    gate = threading.Event()
-    _chatterboxes.append(gate)
-
-    def chatter() -> None:
-        gate.wait()
-        ctx.emit("late", None)
-        _spoken.set()
-
-    threading.Thread(target=chatter, daemon=True).start()
-
-
-_chatterboxes: list[threading.Event] = []
-_spoken = threading.Event()
-
-
-@plain
-def let_it_chatter() -> str:
-    _chatterboxes.pop().set()
-    _spoken.wait()
-    return "quiet"
-
-
-@plain
-def show(text: str) -> None:
-    print(text)
-
-
-@plain
-def environment() -> list[Any]:
-    return [os.environ.get("PYTHONPATH"), sys.path, sys.argv]
-
-
-@plain
-def memory_kilobytes() -> int:
-    gc.collect()
-    status = Path("/proc/self/status").read_text()
-    return int(status.split("VmRSS:")[1].split()[0])
-
-
-@plain
-def descriptors() -> list[str]:
-    found = []
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            found.append(os.readlink(f"/proc/self/fd/{name}"))
-        except OSError:
-            continue
-    return found
+def assignment(task: str, arguments: str = "{}", module: str = TASKS, main: str | None = None, seq: int = 1) -> Assignment:
+    claimed = Claimed(
+        seq=seq, token=40 + seq, lane=1, id=f"j{seq}", arguments=arguments, attempt=2, attempts_max=3, priority=100,
+        created_at=0, started_at=0, rest=None,
+    )  # fmt: skip
+    return Assignment(module, main, task, f"{module}.{task}", "default", claimed)
 
 
 class Desk:
@@ -239,10 +51,9 @@ class Desk:
     def _ended(self, seq: int, result: Message | Died) -> None:
         self.results.put((seq, result))
 
-    def start(self, task: str, arguments: str = "{}", module: str = __name__, main: str | None = None) -> int:
+    def start(self, task: str, arguments: str = "{}", module: str = TASKS, main: str | None = None) -> int:
         self._seq += 1
-        job = {"id": f"j{self._seq}", "token": 40 + self._seq, "attempt": 2, "arguments": arguments}
-        self.pool.start(self._seq, Assignment(module, main, task, job))
+        self.pool.start(self._seq, assignment(task, arguments, module, main, self._seq))
         return self._seq
 
     def result(self) -> Message | Died:
@@ -252,20 +63,38 @@ class Desk:
         self.start(task, arguments)
         return self.result()
 
+    def outcome(self, task: str, arguments: str = "{}") -> Outcome:
+        result = self.run(task, arguments)
+        assert isinstance(result, Message)
+        assert result.kind == "ended"
+        return outcome_of(result)
+
     def value(self, task: str, arguments: str = "{}") -> Any:
-        result = self.run(task, arguments)
-        assert isinstance(result, Message)
-        assert result.kind == "returned", result.data["traceback"]
-        return msgspec.json.decode(result.data["result"])
+        outcome = self.outcome(task, arguments)
+        assert isinstance(outcome, Succeeded), outcome
+        return msgspec.json.decode(outcome.result)
 
-    def error(self, task: str, arguments: str = "{}") -> dict[str, Any]:
-        result = self.run(task, arguments)
-        assert isinstance(result, Message)
-        assert result.kind == "raised"
-        return result.data
+    def failure(self, task: str, arguments: str = "{}") -> Failed:
+        outcome = self.outcome(task, arguments)
+        assert isinstance(outcome, Failed), outcome
+        return outcome
 
-    def next_said(self) -> Message:
-        return self.said.get(timeout=LONG)[1]
+    def error(self, task: str, arguments: str = "{}") -> JobError:
+        return self.failure(task, arguments).error
+
+    def next_said(self) -> list[tuple[str, Any]]:
+        return words(self.said.get(timeout=LONG)[1])
+
+    def next_pid(self) -> int:
+        ((_, pid),) = self.next_said()
+        assert isinstance(pid, int)
+        return pid
+
+
+def words(message: Message) -> list[tuple[str, Any]]:
+    """The events in one message, their data read."""
+    assert message.kind == "said"
+    return [(kind, None if data is None else msgspec.json.decode(data)) for kind, _, data in message.data["events"]]
 
 
 @pytest.fixture
@@ -306,7 +135,7 @@ def test_a_coroutine_function_returns(desk: Desk) -> None:
 
 def test_a_job_runs_in_the_main_thread_of_another_process(desk: Desk) -> None:
     pid, parent, main_thread, name = desk.value("whoami")
-    assert (pid != os.getpid(), parent, main_thread, name) == (True, os.getpid(), True, __name__)
+    assert (pid != os.getpid(), parent, main_thread, name) == (True, os.getpid(), True, TASKS)
 
 
 def test_a_large_payload_passes_both_ways(desk: Desk) -> None:
@@ -315,18 +144,19 @@ def test_a_large_payload_passes_both_ways(desk: Desk) -> None:
 
 
 def test_an_exception_arrives_as_text(desk: Desk) -> None:
-    error = desk.error("fail", '{"name": "odd"}')
-    assert error["kind"] == f"{__name__}.Odd"
-    assert error["message"] == "not even"
-    assert error["mro"] == [
-        f"{__name__}.Odd",
-        "builtins.ValueError",
-        "builtins.Exception",
-        "builtins.BaseException",
-    ]
-    assert error["outcome"] is None
-    assert "raise errors[name]" in error["traceback"]
-    assert "run_assignment" not in error["traceback"]
+    failure = desk.failure("fail", '{"name": "odd"}')
+    assert (failure.retryable, failure.after_seconds) == (True, None)
+    assert (failure.error.kind, failure.error.message) == (f"{TASKS}.Odd", "not even")
+    assert "raise errors[name]" in failure.error.traceback
+    assert failure.error.traceback.endswith(f"{TASKS}.Odd: not even\n")
+    assert "runner.py" not in failure.error.traceback
+
+
+@pytest.mark.parametrize(
+    ("name", "retryable"), [("value", True), ("odd", True), ("odder", False), ("key", False)], ids=lambda value: str(value)
+)
+def test_which_errors_are_tried_again_is_decided_where_their_classes_are_known(desk: Desk, name: str, retryable: bool) -> None:
+    assert desk.failure("choosy", f'{{"name": "{name}"}}').retryable is retryable
 
 
 @pytest.mark.parametrize(
@@ -340,58 +170,112 @@ def test_an_exception_arrives_as_text(desk: Desk) -> None:
 )
 def test_an_awkward_exception_is_still_an_end(desk: Desk, name: str, kind: str, message: str) -> None:
     error = desk.error("fail", f'{{"name": "{name}"}}')
-    assert error["kind"].endswith(kind)
-    assert message in error["message"]
+    assert error.kind.endswith(kind)
+    assert message in error.message
     assert desk.value("add", '{"first": 1}') == 2
 
 
 @pytest.mark.parametrize(
     ("name", "outcome"),
     [
-        ("retry", {"name": "RetryAfter", "seconds": 7.5, "reason": "come back"}),
-        ("snooze", {"name": "Snooze", "seconds": 60.0, "reason": ""}),
-        ("skip", {"name": "Skip", "seconds": None, "reason": "not needed"}),
-        ("fatal", {"name": "Fatal", "seconds": None, "reason": "no hope"}),
+        ("snooze", Snoozed(60.0, "")),
+        ("snooze-surrogate", Snoozed(60.0, "\\ud800")),
+        ("snooze-error", Snoozed(60.0, "no text")),
+        ("skip", Skipped("not needed")),
+        ("skip-error", Skipped("no text")),
+        ("cancelled", WasCancelled("changed my mind")),
     ],
 )
-def test_an_ending_on_purpose_says_which(desk: Desk, name: str, outcome: dict[str, Any]) -> None:
-    assert desk.error("fail", f'{{"name": "{name}"}}')["outcome"] == outcome
+def test_an_ending_on_purpose_says_which(desk: Desk, name: str, outcome: Outcome) -> None:
+    assert desk.outcome("fail", f'{{"name": "{name}"}}') == outcome
+
+
+def test_a_failure_on_purpose_says_what_follows(desk: Desk) -> None:
+    later = desk.failure("fail", '{"name": "retry"}')
+    assert (later.error.line, later.after_seconds, later.retryable) == ("RetryAfter: come back", 7.5, True)
+    never = desk.failure("fail", '{"name": "fatal"}')
+    assert (never.error.line, never.after_seconds, never.retryable) == ("Fatal: no hope", None, False)
 
 
 def test_a_result_that_cannot_be_stored_is_an_error(desk: Desk) -> None:
-    assert desk.error("unstorable")["kind"] == "holdfast.errors.PayloadError"
+    failure = desk.failure("unstorable")
+    assert (failure.error.kind, failure.retryable) == ("holdfast.errors.PayloadError", False)
 
 
 def test_arguments_that_do_not_fit_are_an_error(desk: Desk) -> None:
-    assert desk.error("add", '{"first": "two"}')["kind"] == "holdfast.errors.PayloadError"
+    failure = desk.failure("add", '{"first": "two"}')
+    assert (failure.error.kind, failure.retryable) == ("holdfast.errors.PayloadError", False)
 
 
-@pytest.mark.parametrize("qualname", ["nothing", "add.nothing", "LONG"])
+def test_finishing_inside_a_transaction_is_refused(desk: Desk, tmp_path: Path) -> None:
+    arguments = msgspec.json.encode({"path": str(tmp_path / "rows.db")}).decode()
+    for name in ("finish_itself", "finish_itself_later"):
+        error = desk.error(name, arguments)
+        assert error.kind == "holdfast.errors.SettingError"
+        assert error.message == "ctx.finish(on=...) needs the worker's own process; declare the task without process=True"
+
+
+@pytest.mark.parametrize("qualname", ["nothing", "add.nothing", "app"])
 def test_a_task_that_is_not_there_is_an_error(desk: Desk, qualname: str) -> None:
-    error = desk.error(qualname)
-    assert error["kind"] == "holdfast.errors.UnknownTask"
-    assert "must be defined at the top level of a module" in error["message"]
+    failure = desk.failure(qualname)
+    assert (failure.error.kind, failure.retryable) == ("holdfast.errors.UnknownTask", False)
+    assert "must be defined at the top level of a module" in failure.error.message
 
 
-def test_a_module_that_is_not_there_is_an_error(desk: Desk) -> None:
-    desk.start("add", module="no_such_module_anywhere")
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("no_such_module_anywhere", "ModuleNotFoundError: No module named 'no_such_module_anywhere'"),
+        ("", "holdfast.errors.UnknownTask: task 'add' was defined in a session that no file keeps"),
+    ],
+    ids=["unknown", "session"],
+)
+def test_a_module_that_is_not_there_is_an_error(desk: Desk, module: str, line: str) -> None:
+    desk.start("add", module=module)
     result = desk.result()
     assert isinstance(result, Message)
-    assert result.data["kind"] == "ModuleNotFoundError"
+    outcome = outcome_of(result)
+    assert isinstance(outcome, Failed)
+    assert outcome.error.line.startswith(line)
+
+
+def test_a_module_that_starts_a_worker_when_loaded_is_refused(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "starts_itself.py").write_text('from holdfast import Holdfast\nHoldfast("sqlite:///no.db").worker().run()\n')
+    monkeypatch.syspath_prepend(tmp_path)
+    desk.start("work", module="starts_itself")
+    result = desk.result()
+    assert isinstance(result, Message)
+    assert 'put that under: if __name__ == "__main__":' in result.data["error"]["message"]
 
 
 def test_what_a_job_says_arrives_in_order_before_its_end(desk: Desk) -> None:
     assert desk.value("talk", '{"pages": 50}') == [41, 2, "j1"]
-    said = [desk.said.get_nowait()[1] for _ in range(101)]
-    assert [message.kind for message in said] == ["progress", "emit"] * 50 + ["meter"]
-    assert said[0].data == {"done": 1, "total": 50, "fields": {"engine": "tesseract"}}
-    assert [message.data["data"]["n"] for message in said[1:100:2]] == list(range(1, 51))
-    assert said[-1].data == {"amounts": {"seconds": 1.5}}
+    said = [desk.said.get_nowait()[1] for _ in range(102)]
     assert desk.said.empty()
+    first, second = words(said[0]), words(said[1])
+    assert first == [("progress", {"done": 1, "total": 50, "engine": "tesseract", "fraction": 0.02})]
+    assert second == [("page", {"n": 1})]
+    assert [word for message in said for word in words(message) if word[0] == "page"] == [
+        ("page", {"n": page}) for page in range(1, 51)
+    ]
+    assert [message.data["spent"] for message in said[-2:]] == [{"seconds": 1.5}, {"seconds": 1.0, "pages": 50.0}]
+
+
+def test_what_many_threads_of_a_job_say_arrives_in_the_order_of_each(desk: Desk) -> None:
+    desk.run("talk_from_many_threads", '{"threads": 4, "words": 100}')
+    said: list[Message] = []
+    while not desk.said.empty():
+        said.append(desk.said.get_nowait()[1])
+    heard = [data for message in said for _, data in words(message)]
+    for thread in range(4):
+        assert [word for number, word in heard if number == thread] == list(range(100))
+    assert sum((message.data["spent"] or {}).get("words", 0) for message in said) == 400
 
 
 def test_what_cannot_be_said_is_an_error_of_the_job(desk: Desk) -> None:
-    assert desk.error("talk_nonsense")["kind"] == "holdfast.errors.PayloadError"
+    assert desk.error("talk_nonsense").kind == "holdfast.errors.PayloadError"
 
 
 def test_a_thread_that_outlives_its_job_does_not_speak_for_the_next() -> None:
@@ -408,17 +292,16 @@ def test_a_failing_callback_does_not_stop_the_pool(desk: Desk) -> None:
 
     results: SimpleQueue[Message | Died] = SimpleQueue()
     pool = ProcessPool(1, broken, lambda seq, result: results.put(result))
-    job = {"id": "j", "token": 1, "attempt": 1, "arguments": '{"pages": 1}'}
-    pool.start(1, Assignment(__name__, None, "talk", job))
+    pool.start(1, assignment("talk", '{"pages": 1}'))
     result = results.get(timeout=LONG)
     assert isinstance(result, Message)
-    assert result.kind == "returned"
+    assert isinstance(outcome_of(result), Succeeded)
     pool.close(LONG)
 
 
 def test_a_job_that_holds_the_interpreters_lock_can_be_killed(desk: Desk) -> None:
     seq = desk.start("hold_the_lock", '{"seconds": 600}')
-    pid = desk.next_said().data["data"]
+    pid = desk.next_pid()
     desk.pool.kill(seq)
     result = desk.result()
     assert isinstance(result, Died)
@@ -447,7 +330,7 @@ def test_a_job_that_is_killed_before_its_child_is_up_ends(desk: Desk) -> None:
 @linux_only
 def test_what_a_job_started_is_killed_with_it(desk: Desk) -> None:
     seq = desk.start("start_a_program")
-    program = desk.next_said().data["data"]
+    program = desk.next_pid()
     desk.pool.kill(seq)
     assert isinstance(desk.result(), Died)
     wait_until_gone(program)
@@ -496,7 +379,7 @@ def test_a_child_that_died_while_idle_costs_no_job() -> None:
 def test_a_death_is_noticed_although_a_fork_is_left(desk: Desk) -> None:
     result = desk.run("die_with_a_fork_left")
     assert result == Died(4, None, "exited with code 4")
-    wait_until_gone(desk.next_said().data["data"])
+    wait_until_gone(desk.next_pid())
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -528,17 +411,15 @@ def test_children_are_used_again_and_there_are_never_more_than_the_size(desk: De
 
 def test_a_job_can_be_started_from_the_end_of_another() -> None:
     results: SimpleQueue[Message | Died] = SimpleQueue()
-    job = {"id": "j", "token": 1, "attempt": 1, "arguments": '{"first": 1}'}
 
     def ended(seq: int, result: Message | Died) -> None:
         results.put(result)
         if seq < 5:
-            pool.start(seq + 1, Assignment(__name__, None, "add", job))
+            pool.start(seq + 1, assignment("add", '{"first": 1}'))
 
     pool = ProcessPool(1, lambda seq, message: None, ended)
-    pool.start(1, Assignment(__name__, None, "add", job))
-    kinds = [getattr(results.get(timeout=LONG), "kind", "died") for _ in range(5)]
-    assert kinds == ["returned"] * 5
+    pool.start(1, assignment("add", '{"first": 1}'))
+    assert [outcome_of(results.get(timeout=LONG)) for _ in range(5)] == [Succeeded("2")] * 5
     pool.close(LONG)
 
 
@@ -579,9 +460,7 @@ def test_a_child_holds_nothing_of_its_parent_but_its_two_pipes() -> None:
 def test_closing_lets_a_running_job_end(desk: Desk) -> None:
     desk.start("add", '{"first": 1}')
     desk.pool.close(LONG)
-    result = desk.results.get_nowait()[1]
-    assert isinstance(result, Message)
-    assert result.kind == "returned"
+    assert outcome_of(desk.results.get_nowait()[1]) == Succeeded("2")
     with pytest.raises(RuntimeError, match="closed"):
         desk.start("add", '{"first": 1}')
 
@@ -591,7 +470,7 @@ def test_closing_kills_what_does_not_end_in_time() -> None:
     desk = Desk(size=2)
     idle = desk.value("whoami")[0]
     desk.start("wait_for_ever")
-    pid = desk.next_said().data["data"]
+    pid = desk.next_pid()
     desk.pool.close(0.05)
     assert isinstance(desk.results.get_nowait()[1], Died)
     assert gone(pid)
@@ -600,21 +479,19 @@ def test_closing_kills_what_does_not_end_in_time() -> None:
 
 PARENT = """
 import signal, sys
-from holdfast.worker.processes import Assignment, ProcessPool
-pool = ProcessPool(1, lambda seq, message: print(message.data["data"], flush=True), lambda seq, result: None)
-job = {"id": "j", "token": 1, "attempt": 1, "arguments": sys.argv[3]}
-pool.start(1, Assignment(sys.argv[1], None, sys.argv[2], job))
+from holdfast.worker.processes import ProcessPool
+from tests.worker.test_processes import assignment, words
+pool = ProcessPool(1, lambda run, message: print(words(message)[0][1], flush=True), lambda run, result: None)
+pool.start(1, assignment(sys.argv[1], sys.argv[2]))
 signal.pause()
 """
 
 
 @linux_only
-@pytest.mark.parametrize(
-    ("task", "arguments"), [("wait_for_ever", "{}"), ("hold_the_lock", '{"seconds": 600}')]
-)
+@pytest.mark.parametrize(("task", "arguments"), [("wait_for_ever", "{}"), ("hold_the_lock", '{"seconds": 600}')])
 def test_a_child_dies_with_its_parent(task: str, arguments: str) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-c", PARENT, __name__, task, arguments]
+    command = [sys.executable, "-c", PARENT, task, arguments]
     parent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     assert parent.stdout
     pid = int(parent.stdout.readline())
@@ -627,51 +504,65 @@ def test_a_child_dies_with_its_parent(task: str, arguments: str) -> None:
 
 SCRIPT = """
 import sys
-from holdfast.domain.signature import Signature
-from holdfast.worker.processes import Assignment, ProcessPool
+from holdfast import Context, Holdfast, Retry
+
+app = Holdfast("sqlite:///" + sys.argv[1])
 
 class Mine(Exception):
     pass
 
-class Task:
-    def __init__(self, fn):
-        self.fn, self.takes_context, self.signature = fn, False, Signature.of(fn, takes_context=False)
+class Worse(Mine):
+    pass
 
-@Task
-def work(text: str):
-    if text == "fail":
-        raise Mine(text)
+@app.task(process=True, retry=Retry(2, delays=[60], on=Mine, never=Worse))
+def work(ctx: Context, text: str):
     print(f"{__name__} prints {text}")
-    return sys.argv[1:]
+    if text != "work":
+        raise {"fail": Mine, "give up": Worse}[text](text)
+    return [ctx.job.task, *sys.argv[2:]]
 
 def start():
-    from queue import SimpleQueue
-    results = SimpleQueue()
-    pool = ProcessPool(1, print, lambda seq, result: results.put(result))
-    for seq, text in enumerate(["one", "fail"]):
-        job = {"id": "j", "token": 1, "attempt": 1, "arguments": '{"text": "%s"}' % text}
-        pool.start(seq, Assignment("", __file__, "work", job))
-        result = results.get(timeout=30)
-        said = result.data
-        print(said.get("result"), said.get("mro", [""])[0], said.get("message"), flush=True)
-    pool.close(5)
+    jobs = [work.enqueue(text) for text in ("work", "fail", "give up")]
+    app.worker(concurrency=1).run_until_empty()
+    for job in jobs:
+        job = app.get(job.id)
+        print(job.state, job.attempt, job.error, job.result)
 """
 
 
-def run_script(path: Path, text: str) -> str:
+GUARDED = SCRIPT + '\nif __name__ == "__main__":\n    start()\n'
+
+
+def run_script(path: Path, text: str, *started_as: str) -> str:
+    path.parent.mkdir(exist_ok=True)
     path.write_text(text)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, str(path), "--flag"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(path.parent), *filter(None, sys.path)])}
+    command = [sys.executable, *(started_as or [str(path)]), str(path.with_suffix(".db")), "--flag"]
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=LONG).stdout
 
 
 def test_a_script_is_loaded_under_another_name_and_prints_where_its_parent_does(tmp_path: Path) -> None:
-    output = run_script(tmp_path / "script.py", SCRIPT + '\nif __name__ == "__main__":\n    start()\n')
+    output = run_script(tmp_path / "script.py", GUARDED)
     assert output.splitlines() == [
-        "__holdfast_main__ prints one",
-        '["--flag"]  None',
-        "None __main__.Mine fail",
+        "__holdfast_main__ prints work",
+        "__holdfast_main__ prints fail",
+        "__holdfast_main__ prints give up",
+        "succeeded 1 None ['script.work', '--flag']",
+        "scheduled 1 Mine: fail None",
+        "failed 1 Worse: give up None",
     ]
+
+
+def test_a_module_that_is_run_by_its_name_is_found_by_it(tmp_path: Path) -> None:
+    output = run_script(tmp_path / "script.py", GUARDED, "-m", "script")
+    assert output.splitlines()[0] == "script prints work"
+    assert "succeeded 1 None ['script.work', '--flag']" in output
+
+
+def test_a_directory_that_is_run_is_loaded_as_a_script(tmp_path: Path) -> None:
+    output = run_script(tmp_path / "program" / "__main__.py", GUARDED, str(tmp_path / "program"))
+    assert output.splitlines()[0] == "__holdfast_main__ prints work"
+    assert "scheduled 1 Mine: fail None" in output
 
 
 def test_a_script_that_starts_itself_when_loaded_is_refused(tmp_path: Path) -> None:
@@ -686,9 +577,7 @@ def test_a_child_imports_what_its_parent_would_and_keeps_its_environment(desk: D
     assert argv == sys.argv
 
 
-def test_a_module_of_the_working_directory_hides_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_of_the_working_directory_hides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "msgspec.py").write_text("raise RuntimeError('taken from the working directory')")
     monkeypatch.chdir(tmp_path)
     desk = Desk(size=1)
@@ -717,3 +606,27 @@ def test_starting_does_not_wait_for_the_child(desk: Desk) -> None:
     desk.start("large", text)
     assert time.monotonic() - begun < 0.25
     desk.result()
+
+
+@pytest.mark.parametrize("how", ["closed", "none", "odd"])
+def test_a_job_may_do_to_its_output_what_it_likes(how: str) -> None:
+    desk = Desk(size=1)
+    assert desk.value("replace_stdout", f'{{"how": "{how}"}}') == how
+    desk.pool.close(LONG)
+
+
+def test_a_child_that_cannot_be_killed_takes_up_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk(size=1)
+    with monkeypatch.context() as patched:
+        patched.setattr("holdfast.worker.processes._Child.kill", lambda child: None)
+        stuck = desk.start("wait_for_ever")
+        pid = desk.next_pid()
+        desk.pool.kill(stuck)
+        desk.pool.abandon(stuck)
+        assert desk.pool.free == 1
+        assert desk.value("add", '{"first": 1}') == 2
+    os.kill(pid, signal.SIGKILL)
+    assert isinstance(desk.result(), Died)
+    assert desk.pool.free == 1
+    assert desk.value("add", '{"first": 1}') == 2
+    desk.pool.close(LONG)

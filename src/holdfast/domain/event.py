@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from holdfast.domain.bounds import NAME_CHARS_MAX
+from holdfast.domain.codec import show
 from holdfast.domain.states import EVENTS
 from holdfast.errors import SettingError
 
@@ -33,7 +34,7 @@ def check_name(what: str, name: str) -> str:
     """Names of queues, tasks, tags and events go into URLs, logs and pages: a plain alphabet, at most 128 long."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise SettingError(
-            f"{what} {name!r} is not a name: use 1 to {NAME_CHARS_MAX} letters, digits and _ . : -"
+            f"{what} {show(name)} is not a name: use 1 to {NAME_CHARS_MAX} letters, digits and _ . : -"
         )
     return name
 

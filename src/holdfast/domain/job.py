@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from holdfast.domain.bounds import ID_CHARS_MAX
+from holdfast.domain.codec import show
 from holdfast.domain.key import Key, Part
 from holdfast.domain.outcome import JobError
 from holdfast.domain.states import FINAL, State
@@ -199,7 +200,7 @@ class Lease:
 
 def check_id(id: str) -> str:
     if not isinstance(id, str) or not _CALLERS.fullmatch(id):
-        raise SettingError(f"job id {id!r} cannot be used: 1 to {ID_CHARS_MAX} letters, digits and _ . : @ / + = -")
+        raise SettingError(f"job id {show(id)} cannot be used: 1 to {ID_CHARS_MAX} letters, digits and _ . : @ / + = -")
     return id
 
 

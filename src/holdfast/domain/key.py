@@ -7,7 +7,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from holdfast.domain.bounds import KEY_BYTES_MAX
+from holdfast.domain.bounds import INTEGER_MAX, KEY_BYTES_MAX
+from holdfast.domain.codec import show
 from holdfast.domain.retry import seconds_of
 from holdfast.domain.states import FINAL, State
 from holdfast.errors import SettingError
@@ -61,13 +62,15 @@ def key_text(parts: tuple[Part, ...]) -> str:
         raise SettingError("a key needs at least one part, for example Key('client-7', 'req-1')")
     for part in parts:
         if type(part) is not str and type(part) is not int:
-            raise SettingError(f"key part {part!r} is a {type(part).__name__}; use text and whole numbers only")
+            raise SettingError(f"key part {show(part)} is a {type(part).__name__}; use text and whole numbers only")
+        if isinstance(part, int) and abs(part) > INTEGER_MAX:
+            raise SettingError(f"key part {show(part)} does not fit in 64 bits; use text")
         if isinstance(part, str) and "\0" in part:
-            raise SettingError(f"key part {part!r} holds a NUL; leave it out")
+            raise SettingError(f"key part {show(part)} holds a NUL; leave it out")
     try:
         encoded = msgspec.json.encode(parts)
     except (UnicodeEncodeError, OverflowError) as error:
-        raise SettingError(f"key {parts!r} cannot be stored ({error}); use valid text and 64-bit numbers") from None
+        raise SettingError(f"key {show(parts)} cannot be stored ({error}); use valid text and 64-bit numbers") from None
     if len(encoded) > KEY_BYTES_MAX:
         raise SettingError(f"key of {len(encoded)} bytes is over {KEY_BYTES_MAX}; use a hash of the long part")
     return encoded.decode()

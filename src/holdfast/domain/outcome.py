@@ -157,16 +157,21 @@ def outcome_of(error: BaseException, retry: Retry, traceback: str = "") -> Outco
     """What a raised exception means for the run that raised it."""
     match error:
         case Snooze():
-            return Snoozed(error.seconds, error.reason)
+            return Snoozed(error.seconds, _reason(error))
         case Skip():
-            return Skipped(clip(error.reason, REASON_CHARS_MAX))
+            return Skipped(_reason(error))
         case Cancelled():
-            return WasCancelled(clip(error.reason, REASON_CHARS_MAX))
+            return WasCancelled(_reason(error))
         case RetryAfter():
             return Failed(error_of(error, traceback), after_seconds=error.seconds)
         case Fatal():
             return Failed(error_of(error, traceback), retryable=False)
     return Failed(error_of(error, traceback), retryable=retry.wants(error))
+
+
+def _reason(error: Ending) -> str:
+    """Whatever was given as the reason, an exception for example, as text that can be stored."""
+    return clip(error_of(error).message, REASON_CHARS_MAX)
 
 
 def error_of(error: BaseException, traceback: str = "") -> JobError:

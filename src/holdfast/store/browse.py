@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from holdfast.domain.bounds import EVENTS_PAGE_MAX, PAGE_MAX
+from holdfast.domain.codec import show
 from holdfast.domain.event import Event
 from holdfast.domain.job import Job
 from holdfast.domain.key import Holder, Key, holds
@@ -39,7 +40,7 @@ def get(id: str, names: Names) -> Op[Job | None]:
 def demand(id: str, names: Names) -> Op[Job]:
     job = yield from get(id, names)
     if job is None:
-        raise JobNotFound(f"there is no job {id!r}; it may have been deleted or pruned")
+        raise JobNotFound(f"there is no job {show(id)}; it may have been deleted or pruned")
     return job
 
 
@@ -118,7 +119,7 @@ def work_left(lanes: Sequence[int]) -> Op[tuple[bool, bool]]:
 def _seq(id: str) -> Op[int]:
     found = yield Statement("job_state", {"id": id})
     if not found:
-        raise JobNotFound(f"there is no job {id!r}; it may have been deleted or pruned")
+        raise JobNotFound(f"there is no job {show(id)}; it may have been deleted or pruned")
     seq: int = found[0][0]
     return seq
 

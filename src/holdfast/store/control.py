@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from holdfast.domain.codec import show
 from holdfast.domain.key import Holder, holds
 from holdfast.domain.states import EVENTS, FINAL, State, move
 from holdfast.errors import Conflict, JobNotFound
@@ -30,7 +31,7 @@ def look(id: str) -> Op[Seen]:
     """The job's state, locked for the rest of the transaction."""
     found = yield Statement("job_state", {"id": id})
     if not found:
-        raise JobNotFound(f"there is no job {id!r}; it may have been deleted or pruned")
+        raise JobNotFound(f"there is no job {show(id)}; it may have been deleted or pruned")
     seen = Seen(*found[0])
     return seen._replace(state=State(seen.state))
 

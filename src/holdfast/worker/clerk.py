@@ -113,8 +113,9 @@ class Clerk:
                 if pause > 0 and closing == before:
                     self._sleep(pause)
                     closing = finished()
-        finally:
+            # Not after an error: the row is what the jobs that are still held expire by.
             self._leave()
+        finally:
             self._watcher.close()
 
     def nudge(self) -> None:
@@ -306,8 +307,8 @@ class Clerk:
             count += 1
             if run.lost is None:
                 self._unsent.append(self._report(run, outcome))
-            else:
-                self._runs.pop(run.claimed.seq, None)
+            elif self._runs.get(run.claimed.seq) is run:  # else the job has come back, and is another run's by now
+                del self._runs[run.claimed.seq]
         self._count(now, count)
         if self._said and now - self._said_at >= SAID_SECONDS:
             self._said_at = now

@@ -50,6 +50,7 @@ class Desk:
     def __init__(self, slots: int) -> None:
         self.slots = slots
         self.waiting: deque[Run] = deque()
+        # By the run, not by the job: one that was taken from us may come back while its old code is still being stopped.
         self.active: dict[int, Run] = {}
         self.outcomes: deque[tuple[Run, Outcome]] = deque()
         self.closed = False
@@ -69,7 +70,7 @@ class Desk:
             free = 0 if self.closed else self.slots - len(self.active)
             started = [self.waiting.popleft() for _ in range(min(free, len(self.waiting)))]
             for run in started:
-                self.active[run.claimed.seq] = run
+                self.active[id(run)] = run
         return started
 
     def end(self, run: Run, outcome: Outcome) -> Run | None:
@@ -78,14 +79,14 @@ class Desk:
             if run.ended:
                 return None  # given up long ago; its slot has been taken
             run.ended = True
-            del self.active[run.claimed.seq]
+            del self.active[id(run)]
             if self.closed and not self.active:
                 self.emptied.set()
             self.outcomes.append((run, run.verdict or outcome))
             following = None
             if self.waiting and not self.closed and len(self.active) < self.slots:
                 following = self.waiting.popleft()
-                self.active[following.claimed.seq] = following
+                self.active[id(following)] = following
         self.call_clerk()
         return following
 
@@ -109,9 +110,9 @@ class Desk:
     def drop(self, seq: int, token: int) -> Run | None:
         """A run that was taken from us: off the desk if it has not started, else returned to be stopped."""
         with self._lock:
-            run = self.active.get(seq)
-            if run is not None and run.claimed.token == token:
-                return run
+            for run in self.active.values():
+                if run.claimed.seq == seq and run.claimed.token == token:
+                    return run
             for waiting in self.waiting:
                 if waiting.claimed.seq == seq and waiting.claimed.token == token:
                     self.waiting.remove(waiting)

@@ -149,9 +149,9 @@ class Watcher:
         if self._version is None:
             self._look_gap = _after(self._look_gap, LOOK_GROWTH_BLIND)
             return True
-        found = self.polling or self._differs()
-        self._look_gap = 0.0 if found else _after(self._look_gap, LOOK_GROWTH)
-        return found
+        # Also after a find: the same word may have told of a second write, whose commit cannot be read yet.
+        self._look_gap = 0.0 if self.polling else _after(self._look_gap, LOOK_GROWTH)
+        return self.polling or self._differs()
 
     def _planned(self) -> float | None:
         look = self._look_at if self._look_gap else None

@@ -1,0 +1,167 @@
+"""Leases: renewed by a beat, lost when it stops, decided by a clock that nobody can set, and fenced by the token."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast import Job, Lease, LeaseLost, State
+from holdfast.domain.bounds import EXPIRE_BATCH_MAX
+from tests.conformance.world import World
+
+LEASE = 10.0
+
+
+def leased(store: World, **options: int) -> Lease:
+    store.add.using(**options).enqueue(1)
+    return store.claim(seconds=LEASE, worker="hand-7")
+
+
+def test_a_job_is_taken_back_only_after_its_lease(store: World) -> None:
+    lease = leased(store)
+    store.clock.advance(LEASE)
+    assert store.app.claim() is None
+    store.clock.advance(0.001)
+    again = store.claim()
+    assert (again.job.id, again.token, again.job.attempt) == (lease.job.id, 2, 2)
+    assert store.kinds(lease.job) == ["enqueued", "started", "expired", "started"]
+
+
+def test_a_job_ten_times_as_long_as_its_lease_runs_once(store: World) -> None:
+    lease = leased(store)
+    for _ in range(100):
+        store.clock.advance(LEASE / 10)
+        store.app.renew(lease)
+        assert store.app.claim() is None
+    assert store.app.finish(lease, 2).state == State.SUCCEEDED
+
+
+def test_a_late_result_is_accepted_while_nobody_else_has_the_job(store: World) -> None:
+    lease = leased(store)
+    store.clock.advance(LEASE * 100)
+    done = store.app.finish(lease, 2)
+    assert (done.state, done.result) == (State.SUCCEEDED, 2)
+
+
+def test_a_late_renewal_is_accepted_too(store: World) -> None:
+    lease = leased(store)
+    store.clock.advance(LEASE * 3)
+    store.app.renew(lease)
+    assert store.app.claim() is None
+
+
+@pytest.mark.parametrize("taken_again", [False, True])
+def test_after_expiry_the_old_token_is_refused_and_the_new_one_counts(store: World, taken_again: bool) -> None:
+    lease = leased(store)
+    store.clock.advance(LEASE + 1)
+    if taken_again:
+        new = store.claim()
+    else:
+        store.app.claim(queues=["nowhere"])
+        assert store.state(lease.job) == State.READY
+    before = store.everything()
+    for write in (
+        lambda: store.app.renew(lease),
+        lambda: store.app.finish(lease, 99),
+        lambda: store.app.fail(lease, "x"),
+        lambda: store.app.skip(lease, "x"),
+        lambda: store.app.release(lease),
+    ):
+        with pytest.raises(LeaseLost, match="token 1"):
+            write()
+    assert store.everything() == before
+    if taken_again:
+        assert store.app.finish(new, 3).result == 3
+
+
+def test_a_job_that_kills_its_workers_ends_with_a_reason_that_names_the_last(store: World) -> None:
+    job = store.add.using(attempts=2).enqueue(1)
+    for _ in range(2):
+        store.claim(seconds=LEASE, worker="hand-7")
+        store.clock.advance(LEASE + 1)
+    assert store.app.claim() is None
+    dead = store.get(job)
+    assert (dead.state, dead.attempt) == (State.FAILED, 2)
+    assert dead.error is not None
+    assert dead.error.startswith("WorkerLost: worker hand-7 (")
+    assert "attempt 2 of 2" in dead.error
+    assert [(error.kind, error.attempt) for error in dead.errors] == [("WorkerLost", 1), ("WorkerLost", 2)]
+    assert store.kinds(job) == ["enqueued", "started", "expired", "started", "failed"]
+
+
+def test_an_expired_job_says_why_while_it_waits_for_its_next_run(store: World) -> None:
+    lease = leased(store)
+    store.clock.advance(LEASE + 1)
+    store.app.claim(queues=["nowhere"])
+    waiting = store.get(lease.job)
+    assert waiting.state == State.READY
+    assert waiting.error is not None
+    assert "hand-7" in waiting.error
+
+
+@pytest.mark.parametrize("seconds", [86_400 * 365, -86_400 * 365])
+def test_setting_the_wall_clock_ends_no_lease(store: World, seconds: int) -> None:
+    lease = leased(store)
+    store.clock.jump(seconds)
+    assert store.app.claim() is None
+    store.clock.advance(LEASE)
+    assert store.app.claim() is None
+    store.app.renew(lease)
+    assert store.app.finish(lease, 2).state == State.SUCCEEDED
+
+
+def test_a_reboot_ends_all_leases(store: World) -> None:
+    lease = leased(store)
+    store.clock.reboot()
+    again = store.claim()
+    assert (again.job.id, again.token) == (lease.job.id, 2)
+    with pytest.raises(LeaseLost):
+        store.app.finish(lease, 2)
+
+
+def test_every_lease_has_a_length_of_its_own(store: World) -> None:
+    short = leased(store)
+    store.add.enqueue(2)
+    long = store.claim(seconds=100)
+    store.clock.advance(LEASE + 1)
+    assert store.claim().job.id == short.job.id
+    assert store.app.claim() is None
+    assert store.app.finish(long, 2).state == State.SUCCEEDED
+
+
+def test_more_dead_leases_than_one_batch_are_all_taken_back(store: World) -> None:
+    count = EXPIRE_BATCH_MAX + 5
+    from holdfast.store import claim
+
+    def take_all(moment):  # type: ignore[no-untyped-def]
+        worker = yield from claim.register(moment, "doomed", "host", 1, 10_000_000, by_hand=False)
+        lanes = yield from claim.lanes(None, None)
+        return (yield from claim.claim(moment, claim.Holder(worker, "doomed", 10_000_000), lanes, count))
+
+    store.app.enqueue_many(store.add.bind(n) for n in range(count))
+    assert len(store.app.store.write(take_all)) == count
+    store.clock.advance(LEASE + 1)
+    for _ in range(2):
+        store.app.claim(queues=["nowhere"])
+    assert store.app.stats() == {"add": {"ready": count}}
+
+
+def test_a_holder_of_the_same_name_is_another_holder(store: World) -> None:
+    lease = leased(store)
+    store.clock.advance(LEASE + 1)
+    again = store.claim(worker="hand-7")
+    with pytest.raises(LeaseLost):
+        store.app.renew(lease)
+    store.clock.advance(LEASE / 2)
+    store.app.renew(again)
+
+
+def test_a_dead_holder_does_not_keep_a_replaced_job(store: World) -> None:
+    """Cancelled while leased, retried, claimed: the first holder's expiry must not touch the second's claim."""
+    lease = leased(store)
+    store.app.cancel(lease.job.id)
+    store.app.retry(lease.job.id)
+    new = store.claim(seconds=1000)
+    store.clock.advance(LEASE + 1)
+    assert store.app.claim() is None
+    job: Job = store.app.finish(new, 2)
+    assert store.kinds(job) == ["enqueued", "started", "cancelled", "retried", "started", "succeeded"]

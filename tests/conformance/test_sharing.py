@@ -1,0 +1,147 @@
+"""Many callers, one commit: each is answered after it, and one that fails takes nobody along."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from holdfast import Conflict, IllegalMove, Job, Key, StoreUnavailable
+from holdfast.store.op import Make, Moment, Op, Statement
+from tests.conformance.world import World
+
+
+class Crowd:
+    """Calls that share one commit: all of them are waiting when the one before them lets go."""
+
+    def __init__(self, store: World) -> None:
+        self.store = store
+        self.answers: dict[int, object] = {}
+
+    def run(self, *calls: Callable[[], object]) -> list[object]:
+        inside, leave = threading.Event(), threading.Event()
+
+        def hold(moment: Moment) -> Op[None]:
+            inside.set()
+            assert leave.wait(30)
+            yield Statement("lane_names")
+
+        first = threading.Thread(target=lambda: self.store.app.store.write(hold))
+        first.start()
+        assert inside.wait(30)
+        threads = [threading.Thread(target=self._call, args=(number, call)) for number, call in enumerate(calls)]
+        for number, thread in enumerate(threads, 1):
+            thread.start()
+            self._await_waiting(number)
+        leave.set()
+        for thread in [first, *threads]:
+            thread.join(30)
+        return [self.answers[number] for number in range(len(calls))]
+
+    def _await_waiting(self, count: int) -> None:
+        while len(self.store.app.store._pending) < count:
+            pass
+
+    def _call(self, number: int, call: Callable[[], object]) -> None:
+        try:
+            self.answers[number] = call()
+        except BaseException as error:
+            self.answers[number] = error
+
+
+@pytest.fixture
+def commits(store: World) -> list[str]:
+    seen: list[str] = []
+    store.app.migrate()
+    store.app.store.probe = lambda place: seen.append(place) if place == "committed" else None
+    return seen
+
+
+def test_callers_that_wait_together_are_committed_together(store: World, commits: list[str]) -> None:
+    answers = Crowd(store).run(*[lambda n=n: store.add.enqueue(n) for n in range(20)])
+    assert all(isinstance(answer, Job) for answer in answers)
+    assert store.app.stats() == {"add": {"ready": 20}}
+    assert len(commits) == 2
+
+
+def test_a_caller_that_fails_undoes_its_own_work_only(store: World, commits: list[str]) -> None:
+    store.add.using(key="k", id="holder").enqueue(0)
+    ended = store.app.cancel(store.add.enqueue(1).id)
+    raising = store.add.using(key=Key("k", conflict="raise"))
+    commits.clear()
+    answers = Crowd(store).run(
+        lambda: store.add.enqueue(1),
+        lambda: raising.enqueue(2),
+        lambda: store.app.enqueue_many([store.once.bind("x"), raising.bind(3)]),
+        lambda: store.app.cancel(ended.id),
+        lambda: store.app.enqueue_many(store.add.using(id="twice").bind(n) for n in range(2)),
+        lambda: store.add.enqueue(4),
+    )
+    assert [type(answer) for answer in answers] == [Job, Conflict, Conflict, IllegalMove, Conflict, Job]
+    assert store.app.stats() == {"add": {"ready": 3, "cancelled": 1}}
+    assert len(commits) == 2
+
+
+def test_a_caller_that_breaks_half_way_leaves_nothing_half_written(store: World, commits: list[str]) -> None:
+    def broken(moment: Moment) -> Op[None]:
+        yield Statement("add_lane", {"queue": "half", "task": "written"})
+        raise RuntimeError("broken in the middle")
+
+    make: Make[None] = broken
+    answers = Crowd(store).run(lambda: store.add.enqueue(1), lambda: store.app.store.write(make), lambda: store.add.enqueue(2))
+    assert [type(answer) for answer in answers] == [Job, RuntimeError, Job]
+    assert store.rows("SELECT queue FROM holdfast_lane") == [("default",)]
+
+
+def test_an_error_of_the_database_itself_is_told_to_all_who_shared_the_transaction(store: World, commits: list[str]) -> None:
+    def impossible(moment: Moment) -> Op[None]:
+        yield Statement("lane_names")
+        raise sqlite3.OperationalError("disk I/O error")
+
+    before = store.everything()
+    make: Make[None] = impossible
+    answers = Crowd(store).run(lambda: store.add.enqueue(1), lambda: store.app.store.write(make))
+    assert [type(answer) for answer in answers] == [StoreUnavailable, StoreUnavailable]
+    assert store.everything() == before
+    assert store.add.enqueue(1).created
+
+
+def test_a_caller_that_is_interrupted_while_it_waits_does_not_stop_the_others(
+    store: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from holdfast.store.sqlite import driver
+
+    waiting = driver._ThreadEntry.wait
+    unlucky: list[int] = []
+
+    def interrupted(entry: driver._ThreadEntry[object]) -> None:
+        unlucky.append(1)
+        if len(unlucky) == 1:
+            waiting(entry)
+            raise KeyboardInterrupt
+        waiting(entry)
+
+    store.app.migrate()
+    monkeypatch.setattr(driver._ThreadEntry, "wait", interrupted)
+    answers = Crowd(store).run(*[lambda n=n: store.add.enqueue(n) for n in range(3)])
+    assert [type(answer) for answer in answers] == [KeyboardInterrupt, Job, Job]
+    assert store.add.enqueue(4).created
+
+
+def test_sixteen_threads_and_two_apps_lose_nothing(store: World) -> None:
+    apps = [store.app, store.another()]
+    accepted: list[str] = []
+
+    def ask(number: int) -> None:
+        task = apps[number % 2].task_named("add")
+        accepted.extend(task.enqueue(n).id for n in range(15))
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(accepted)) == 240
+    assert {job.id for job in store.app.jobs(limit=1000)} == set(accepted)
