@@ -31,7 +31,7 @@ from holdfast.events.pulse import Pulse
 from holdfast.registry import Registry
 from holdfast.settings import LEASE_SECONDS
 from holdfast.store import browse, claim, control, tend
-from holdfast.store.enqueue import Accepted, enqueue
+from holdfast.store.enqueue import Accepted, Plain, enqueue, is_plain
 from holdfast.store.op import Make, Moment, Op, Statement
 from holdfast.store.rows import job_of_claimed, job_of_key
 from holdfast.store.settle import Report
@@ -71,9 +71,13 @@ class Client:
 
     def enqueue(self, job: NewJob) -> Job:
         """Accept one job, made by `task.bind(...)`: durable when this returns."""
+        if is_plain(job.options):
+            return self._receipt(job, self._door.write(Plain((job,))), None)
         return self._receipt(job, *self._door.write(self._enqueue_one(job)))
 
     async def aenqueue(self, job: NewJob) -> Job:
+        if is_plain(job.options):
+            return self._receipt(job, await self._door.awrite(Plain((job,))), None)
         return self._receipt(job, *await self._door.awrite(self._enqueue_one(job)))
 
     def enqueue_many(self, jobs: Iterable[NewJob]) -> Batch:

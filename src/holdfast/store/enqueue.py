@@ -13,7 +13,7 @@ from holdfast.domain.states import EVENTS, move
 from holdfast.errors import Conflict
 from holdfast.store import control
 from holdfast.store.ids import first_id, id_text
-from holdfast.store.op import Moment, Op, Row, Statement
+from holdfast.store.op import Make, Moment, Op, Row, Statement
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -37,6 +37,31 @@ class Accepted(msgspec.Struct, frozen=True):
     def id(self, index: int) -> str:
         known = self.known.get(index)
         return id_text(self.first_id + index) if known is None else known.id
+
+
+class Plain:
+    """Jobs with no key, no id and no tags: nothing to decide, so callers that come together are written as one batch."""
+
+    def __init__(self, jobs: Sequence[NewJob]) -> None:
+        self.jobs = jobs
+
+    def __call__(self, moment: Moment) -> Op[Accepted]:
+        return enqueue(moment, self.jobs)
+
+    def together(self, others: Sequence[Plain]) -> Make[list[Accepted]]:
+        def make(moment: Moment) -> Op[list[Accepted]]:
+            all_of_them = yield from enqueue(moment, [job for each in (self, *others) for job in each.jobs])
+            parts, first = [], all_of_them.first_id
+            for each in (self, *others):
+                parts.append(Accepted(first, len(each.jobs), moment.now, {}))
+                first += len(each.jobs)
+            return parts
+
+        return make
+
+
+def is_plain(options: Options) -> bool:
+    return options.key is None and options.id is None and not options.tags
 
 
 def enqueue(moment: Moment, jobs: Sequence[NewJob]) -> Op[Accepted]:
@@ -127,7 +152,7 @@ def _template(options: Options, now: int) -> Op[_Template]:
         lane=lane,
         run_at=run_at if run_at > now else None,
         tail=(key, tags, options.meta, options.parent),
-        special=key is not None or options.id is not None or bool(options.tags),
+        special=not is_plain(options),
     )
 
 

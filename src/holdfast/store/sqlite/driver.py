@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from holdfast.errors import HoldfastError, StoreUnavailable
+from holdfast.store.enqueue import Plain
 from holdfast.store.migrate import Migration, pending
 from holdfast.store.op import Make, Moment, Row, Statement, drive
 from holdfast.store.sql import load, values
@@ -174,8 +175,11 @@ class SqliteStore:
             raise
         try:
             moment = self._moment()
-            for entry in batch:
-                self._run(connection, entry, moment, alone=len(batch) == 1)
+            joint, single = _parted(batch)
+            if joint:
+                self._run(connection, joint, _joined(joint), moment, alone=not single)
+            for entry in single:
+                self._run(connection, [entry], entry.make, moment, alone=len(batch) == 1)
             kept = connection.raw.in_transaction
             if kept:
                 self._tell("commit")
@@ -197,16 +201,23 @@ class SqliteStore:
     def _interrupted(self) -> StoreUnavailable:
         return StoreUnavailable(f"{self.path}: the write was interrupted, and nothing of it was kept; try again")
 
-    def _run(self, connection: Connection, entry: _Entry[Any], moment: Moment, alone: bool) -> None:
-        """One caller's work; if it fails, only that is undone. An error of the database itself undoes the whole batch."""
+    def _run(self, connection: Connection, entries: list[_Entry[Any]], make: Make[Any], moment: Moment, alone: bool) -> None:
+        """The work of one caller, or of several that asked for the same; if it fails, only that is undone.
+
+        An error of the database itself undoes the whole batch.
+        """
         if not alone:
             connection.raw.execute("SAVEPOINT holdfast")
         try:
-            entry.value = drive(entry.make(moment), connection)
+            value = drive(make(moment), connection)
+            for entry, each in zip(entries, value if len(entries) > 1 else [value], strict=True):
+                entry.value = each
         except Exception as error:
             if isinstance(error, sqlite3.Error) and not isinstance(error, _REFUSED):
                 raise
-            entry.error = explain(error, self.path) if isinstance(error, sqlite3.Error) else error
+            reason = explain(error, self.path) if isinstance(error, sqlite3.Error) else error
+            for entry in entries:
+                entry.error = reason
             connection.raw.execute("ROLLBACK" if alone else "ROLLBACK TO holdfast")
         if not alone:
             connection.raw.execute("RELEASE holdfast")
@@ -490,6 +501,19 @@ class _LoopEntry(_Entry[T]):
             self.future.set_exception(self.error)
         else:
             self.future.set_result(self.value)  # type: ignore[arg-type]
+
+
+def _parted(batch: list[_Entry[Any]]) -> tuple[list[_Entry[Any]], list[_Entry[Any]]]:
+    """Those that can be run as one, and the others."""
+    joint = [entry for entry in batch if isinstance(entry.make, Plain)] if len(batch) > 1 else []
+    if len(joint) < 2:
+        return [], batch
+    return joint, [entry for entry in batch if not isinstance(entry.make, Plain)]
+
+
+def _joined(entries: list[_Entry[Any]]) -> Make[Any]:
+    first, *others = [entry.make for entry in entries if isinstance(entry.make, Plain)]
+    return first.together(others)
 
 
 def statements(script: str) -> Iterable[str]:
