@@ -14,7 +14,7 @@ import sqlite3
 import weakref
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeVar
 
 from holdfast.errors import SettingError, StoreUnavailable
 from holdfast.store.migrate import pending
@@ -24,7 +24,9 @@ from holdfast.store.sqlite.place import explain
 
 T = TypeVar("T")
 PACKAGE: Final = "holdfast.store.sqlite"
-SUPPORTED: Final = "an open connection of sqlite3 or aiosqlite, or SQLAlchemy's Connection, Session, AsyncConnection or AsyncSession"
+SUPPORTED: Final = (
+    "an open connection of sqlite3 or aiosqlite, or SQLAlchemy's Connection, Session, AsyncConnection or AsyncSession"
+)
 _STATE: Final = Statement("state")
 _CONTROL: Final = {
     "begin": "BEGIN IMMEDIATE",
@@ -159,7 +161,9 @@ def _undo(begun: bool) -> Op[None]:
 
 def _check_manual(_: bool, autocommit: bool) -> None:
     if autocommit:
-        raise SettingError("on= is a connection in autocommit mode with no transaction; execute BEGIN IMMEDIATE first, or leave on= out")
+        raise SettingError(
+            "on= is a connection in autocommit mode with no transaction; execute BEGIN IMMEDIATE first, or leave on= out"
+        )
 
 
 def _check_place(store_path: str | None) -> Op[None]:
@@ -262,7 +266,7 @@ class _Sqlite3:
 
 
 class _Aiosqlite:
-    _locks: weakref.WeakKeyDictionary[Any, asyncio.Lock] = weakref.WeakKeyDictionary()
+    _locks: ClassVar[weakref.WeakKeyDictionary[Any, asyncio.Lock]] = weakref.WeakKeyDictionary()
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -343,9 +347,13 @@ def _check_dialect(on: Any) -> None:
     try:
         dialect = (on.get_bind() if hasattr(on, "get_bind") else on).dialect
     except Exception as error:
-        raise SettingError(f"on= is a session without one database of its own ({_line(error)}); pass session.connection(...)") from error
+        raise SettingError(
+            f"on= is a session without one database of its own ({_line(error)}); pass session.connection(...)"
+        ) from error
     if dialect.name != "sqlite" or not dialect.driver.startswith(("pysqlite", "aiosqlite")):
-        raise SettingError(f"on= speaks {dialect.name}+{dialect.driver}, and this app's store is SQLite; use sqlite+pysqlite or sqlite+aiosqlite")
+        raise SettingError(
+            f"on= speaks {dialect.name}+{dialect.driver}, and this app's store is SQLite; use sqlite+pysqlite or sqlite+aiosqlite"
+        )
 
 
 def _line(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -12,8 +13,8 @@ from holdfast.domain.key import Holder, Key, holds
 from holdfast.domain.states import EVENTS, move
 from holdfast.errors import Conflict
 from holdfast.store import control
-from holdfast.store.ids import first_id, id_text
-from holdfast.store.op import Make, Moment, Op, Row, Statement
+from holdfast.store.ids import first_id, id_parts, id_text
+from holdfast.store.op import Make, Moment, Op, Statement
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -66,94 +67,93 @@ def is_plain(options: Options) -> bool:
 
 def enqueue(moment: Moment, jobs: Sequence[NewJob]) -> Op[Accepted]:
     last = (yield Statement("next_numbers", {"name": "job", "count": len(jobs)}))[0][0]
-    first, base = last - len(jobs) + 1, first_id(moment.now)
-    rows: list[Row] = []
-    spans: list[_Span] = []
+    batch = _Batch(moment, last - len(jobs) + 1, first_id(moment.now))
     known: dict[int, Known] = {}
-    chosen: set[str] = set()
-    template: _Template | None = None
-    for index, job in enumerate(jobs):
-        if template is None or template.options is not job.options:
-            template = yield from _template(job.options, moment.now)
-            spans.append(_Span(template, first + index))
-        id = id_text(base + index)
-        if template.special:
-            key = job.options.key
-            if rows and key is not None and key.conflict == "replace":
-                # The job that is to be replaced may be one of these: it can only be cancelled once it is written.
-                yield from _write(rows, spans, first + index - 1, moment.now)
-                rows, spans = [], [_Span(template, first + index)]
-            special = yield from _special(moment, template, job, first + index, id)
-            if special is not None:
-                known[index] = special
-                if not special.created:
-                    continue
-                id = special.id
-                if id in chosen:
-                    raise _taken(id)
-                chosen.add(id)
-        rows.append((first + index, id, job.arguments, *template.tail))
-    if rows:
-        yield from _write(rows, spans, last, moment.now)
-    return Accepted(base, len(jobs), moment.now, known)
+    index = 0
+    for _, run in itertools.groupby(jobs, key=lambda job: id(job.options)):
+        span = list(run)
+        template = yield from _template(span[0].options, moment.now)
+        if is_plain(template.options):
+            yield from _add_plain(batch, template, index, [job.arguments for job in span])
+        else:
+            for offset, job in enumerate(span, index):
+                special = yield from _add_special(batch, template, offset, job)
+                if special is not None:
+                    known[offset] = special
+        index += len(span)
+    return Accepted(batch.first_id, len(jobs), moment.now, known)
 
 
-def _write(rows: list[Row], spans: list[_Span], last: int, now: int) -> Op[None]:
-    yield Statement("add_bodies", rows=rows)
-    yield from _add_spans(spans, last, now)
+class _Batch(NamedTuple):
+    """Job i of a batch gets seq `first_seq + i` and, unless its caller chose one, id `first_id + i`."""
+
+    moment: Moment
+    first_seq: int
+    first_id: int
 
 
-class _Template(msgspec.Struct, frozen=True):
-    """What all jobs with the same options share."""
+class _Template(NamedTuple):
+    """What all jobs with the same options share: the parameters of the statements that write them."""
 
     options: Options
     lane: int
-    run_at: int | None
-    """Set if it lies in the future."""
-    tail: tuple[Any, ...]
-    special: bool
-
-
-class _Span(NamedTuple):
-    """Jobs in a row that share a template, from this seq on."""
-
-    template: _Template
-    first: int
-
-
-def _add_spans(spans: list[_Span], last: int, now: int) -> Op[None]:
-    """The rows that change, the narrow tables and the first events: by span, not job by job."""
-    ends = [span.first - 1 for span in spans[1:]] + [last]
-    for (template, first), end in zip(spans, ends, strict=True):
-        verb = "enqueue" if template.run_at is None else "schedule"
-        fields = {
-            "first": first,
-            "last": end,
-            "lane": template.lane,
-            "state": move(None, verb),
-            "priority": template.options.priority,
-            "attempts_max": template.options.attempts,
-            "run_after": template.run_at,
-            "kind": EVENTS[verb],
-            "now": now,
-        }
-        yield Statement("add_jobs", fields)
-        yield Statement("add_ready" if template.run_at is None else "add_scheduled", fields)
-        yield Statement("add_first_events", fields)
+    fields: dict[str, Any]
 
 
 def _template(options: Options, now: int) -> Op[_Template]:
     lane = yield from _lane(options.queue, options.task)
     run_at = options.run_at if options.run_at is not None else now + options.delay
-    key = None if options.key is None else options.key.text
-    tags = msgspec.json.encode(options.tags).decode() if options.tags else None
-    return _Template(
-        options=options,
-        lane=lane,
-        run_at=run_at if run_at > now else None,
-        tail=(key, tags, options.meta, options.parent),
-        special=not is_plain(options),
-    )
+    verb = "schedule" if run_at > now else "enqueue"
+    fields = {
+        "lane": lane,
+        "state": move(None, verb),
+        "priority": options.priority,
+        "attempts_max": options.attempts,
+        "run_after": run_at if run_at > now else None,
+        "kind": EVENTS[verb],
+        "now": now,
+        "key": None if options.key is None else options.key.text,
+        "tags": msgspec.json.encode(options.tags).decode() if options.tags else None,
+        "meta": options.meta,
+        "parent": options.parent,
+    }
+    return _Template(options, lane, fields)
+
+
+def _add_plain(batch: _Batch, template: _Template, index: int, arguments: list[str]) -> Op[None]:
+    """Jobs in a row that differ in nothing but their arguments: a few statements for all of them."""
+    first = batch.first_seq + index
+    head, low = id_parts(batch.first_id + index)
+    fields = {**template.fields, "first": first, "last": first + len(arguments) - 1, "id_head": head, "id_low": low}
+    yield Statement("add_bodies", {**fields, "arguments": msgspec.json.encode(arguments).decode()})
+    yield from _index(fields)
+
+
+def _index(fields: dict[str, Any]) -> Op[None]:
+    """The rows that change, the narrow table and the first event, for a span of bodies."""
+    yield Statement("add_jobs", fields)
+    yield Statement("add_ready" if fields["run_after"] is None else "add_scheduled", fields)
+    yield Statement("add_first_events", fields)
+
+
+def _add_special(batch: _Batch, template: _Template, index: int, job: NewJob) -> Op[Known | None]:
+    """A key, an id of the caller's, tags: decided and written one by one. None: new, with an id of ours."""
+    options, seq, now = template.options, batch.first_seq + index, batch.moment.now
+    if options.key is not None:
+        first = yield from _holder(batch.moment, options.key, job)
+        if first is not None:
+            return first
+    if options.id is not None:
+        yield from _check_free(options.id)
+    id = options.id or id_text(batch.first_id + index)
+    if options.key is not None:
+        yield Statement("hold_key", _held(options.key, seq, id, template.lane, now))
+    if options.tags:
+        yield Statement("add_tags", rows=[(tag, seq) for tag in options.tags])
+    fields = {**template.fields, "first": seq, "last": seq}
+    yield Statement("add_body", {**fields, "seq": seq, "id": id, "arguments": job.arguments})
+    yield from _index(fields)
+    return Known(id, created=True) if options.id is not None else None
 
 
 def _lane(queue: str, task: str) -> Op[int]:
@@ -163,23 +163,6 @@ def _lane(queue: str, task: str) -> Op[int]:
         found = yield Statement("add_lane", names)
     lane: int = found[0][0]
     return lane
-
-
-def _special(moment: Moment, template: _Template, job: NewJob, seq: int, id: str) -> Op[Known | None]:
-    """A key, an id of the caller's, tags: decided one by one. None: nothing but tags."""
-    options = template.options
-    if options.key is not None:
-        first = yield from _holder(moment, options.key, job)
-        if first is not None:
-            return first
-    if options.id is not None:
-        yield from _check_free(options.id)
-        id = options.id
-    if options.key is not None:
-        yield Statement("hold_key", _held(options.key, seq, id, template.lane, moment.now))
-    if options.tags:
-        yield Statement("add_tags", rows=[(tag, seq) for tag in options.tags])
-    return Known(id, created=True) if options.id is not None else None
 
 
 def _holder(moment: Moment, key: Key, job: NewJob) -> Op[Known | None]:
@@ -207,11 +190,7 @@ def _holder(moment: Moment, key: Key, job: NewJob) -> Op[Known | None]:
 
 def _check_free(id: str) -> Op[None]:
     if (yield Statement("job_state", {"id": id})):
-        raise _taken(id)
-
-
-def _taken(id: str) -> Conflict:
-    return Conflict(f"job id {id!r} is taken; leave the id out, or use a key to get the job that exists")
+        raise Conflict(f"job id {id!r} is taken; leave the id out, or use a key to get the job that exists")
 
 
 def _held(key: Key, seq: int, id: str, lane: int, now: int) -> dict[str, Any]:

@@ -188,7 +188,6 @@ class Clerk:
             self._unsent = reports + self._unsent
             raise
         self._filed_at = now
-        self._store.wrote(len(reports) + len(turn.claimed))
         if tending:
             self._tended_at = now
         self._take_in(turn, reports)

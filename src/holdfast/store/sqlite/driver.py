@@ -36,7 +36,7 @@ BATCH_MAX: Final = 256
 READERS_MAX: Final = 8
 CHECKPOINT_BYTES: Final = 16 * 1024 * 1024
 COMMIT_BYTES: Final = 20 * 1024
-STATEMENT_ROW_BYTES: Final = 400
+CHANGE_BYTES: Final = 100
 BUSY_SECONDS: Final = (0.000_2, 0.001)
 
 _REFUSED: Final = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError, sqlite3.InterfaceError)
@@ -53,7 +53,8 @@ class Connection:
         self.raw = raw
         self._sql = load(PACKAGE)
         self._probe = probe
-        self.rows_written = 0
+        self.text_written = 0
+        self._changes = 0
 
     def run(self, statement: Statement) -> list[Row]:
         probe = self._probe()
@@ -61,10 +62,19 @@ class Connection:
             probe(statement.verb)
         sql = self._sql[statement.verb]
         if statement.rows is not None:
-            self.rows_written += len(statement.rows) * 2
             self.raw.executemany(sql.numbered, statement.rows)
             return []
-        return self.raw.execute(sql.numbered, values(sql, statement.parameters)).fetchall()
+        given = values(sql, statement.parameters)
+        for value in given:
+            if type(value) is str:
+                self.text_written += len(value)
+        return self.raw.execute(sql.numbered, given).fetchall()
+
+    def written(self) -> int:
+        """About how many bytes the log has grown by since this was last asked."""
+        before, self._changes = self._changes, self.raw.total_changes
+        text, self.text_written = self.text_written, 0
+        return COMMIT_BYTES + (self._changes - before) * CHANGE_BYTES + text
 
     def close(self) -> None:
         self.raw.close()
@@ -98,7 +108,7 @@ class SqliteStore:
         self._checkpointer: sqlite3.Connection | None = None
         self._readers: list[Connection] = []
         self._executor: ThreadPoolExecutor | None = None
-        self._unsynced_bytes = 0
+        self._logged_bytes = 0
         self._prepared = False
 
     def forget_after_fork(self) -> None:
@@ -253,17 +263,12 @@ class SqliteStore:
             pass
 
     def _after_commit(self, connection: Connection) -> None:
-        self._unsynced_bytes += COMMIT_BYTES + connection.rows_written * STATEMENT_ROW_BYTES
-        connection.rows_written = 0
+        self._logged_bytes += connection.written()
         for told in self.changed:
             told()
-        if self._unsynced_bytes >= CHECKPOINT_BYTES:
-            self._unsynced_bytes = 0
+        if self._logged_bytes >= CHECKPOINT_BYTES:
+            self._logged_bytes = 0
             self.checkpoint()
-
-    def wrote(self, rows: int) -> None:
-        """A hint of how much a batch wrote, for the decision when to checkpoint."""
-        self._unsynced_bytes += rows * 3 * STATEMENT_ROW_BYTES
 
     def checkpoint(self) -> None:
         """Copy the log into the file while we hold the write lock: nobody can reset the log under a checkpoint.
@@ -280,7 +285,7 @@ class SqliteStore:
             finally:
                 writer.execute("ROLLBACK")
         except (sqlite3.Error, StoreUnavailable):
-            self._unsynced_bytes = CHECKPOINT_BYTES // 2
+            self._logged_bytes = CHECKPOINT_BYTES // 2
 
     # Reading
 
