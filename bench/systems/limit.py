@@ -1,7 +1,7 @@
 """The limit: the same effects on the same tables as plain hand-written SQL, with no queue around it.
 
-Claim and settle share a transaction of 200, or of 500, which is about what Holdfast does; each statement takes one JSON array and gives one back,
-because every row that crosses into Python costs more than the row itself.
+Claim and settle share a transaction of 200, or of 500, which is about what Holdfast commits at once. Each statement
+takes one JSON array and gives one back, because every row that crosses into Python costs more than the row itself.
 """
 
 from __future__ import annotations

@@ -283,7 +283,7 @@ class Client:
     def _check_outside(self, method: str) -> None:
         """A transaction sees what was when it began: a wait in it could last for ever."""
         if self._app is not None:
-            raise SettingError(f"{method} cannot be used on a caller's transaction, which does not see what others do; commit first")
+            raise SettingError(f"{method} cannot be used inside a transaction, which does not see what others do; commit first")
 
     # Act
 

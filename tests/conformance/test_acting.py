@@ -7,16 +7,18 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast import IllegalMove, Job, LeaseLost, State
+from holdfast import IllegalMove, Job, Lease, LeaseLost, State
 from holdfast.domain.bounds import PRUNE_BATCH_MAX
 from holdfast.domain.states import EVENTS, FINAL, MOVES
+from holdfast.store import control
+from holdfast.store.op import Moment, Op
 from tests.conformance.world import REACHABLE, World
 
 VERBS: dict[str, Callable[[World, str], object]] = {
-    "cancel": lambda store, id: store.app.cancel(id, "why"),
-    "skip": lambda store, id: store.app.skip(id, "why"),
-    "retry": lambda store, id: store.app.retry(id),
-    "delete": lambda store, id: store.app.delete(id),
+    "cancel": lambda store, job: store.app.cancel(job, "why"),
+    "skip": lambda store, job: store.app.skip(job, "why"),
+    "retry": lambda store, job: store.app.retry(job),
+    "delete": lambda store, job: store.app.delete(job),
 }
 PAIRS = list(itertools.product(REACHABLE, VERBS))
 LEGAL = [pair for pair in PAIRS if pair in MOVES]
@@ -53,12 +55,12 @@ def test_an_illegal_verb_says_so_and_changes_nothing(store: World, state: State,
     assert store.everything() == before
 
 
-BY_LEASE: dict[str, Callable[[World, object], object]] = {
-    "finish": lambda store, lease: store.app.finish(lease, 1),  # type: ignore[arg-type]
-    "fail": lambda store, lease: store.app.fail(lease, "broken"),  # type: ignore[arg-type]
-    "skip": lambda store, lease: store.app.skip(lease, "why"),  # type: ignore[arg-type]
-    "release": lambda store, lease: store.app.release(lease),  # type: ignore[arg-type]
-    "renew": lambda store, lease: store.app.renew(lease),  # type: ignore[arg-type]
+BY_LEASE: dict[str, Callable[[World, Lease], object]] = {
+    "finish": lambda store, lease: store.app.finish(lease, 1),
+    "fail": lambda store, lease: store.app.fail(lease, "broken"),
+    "skip": lambda store, lease: store.app.skip(lease, "why"),
+    "release": lambda store, lease: store.app.release(lease),
+    "renew": lambda store, lease: store.app.renew(lease),
 }
 AWAY: dict[State, Callable[[World, Job], object]] = {
     State.READY: lambda store, job: (store.app.cancel(job.id), store.app.retry(job.id)),
@@ -142,19 +144,14 @@ def test_pruning_works_in_batches_until_all_is_gone(store: World) -> None:
     for id in batch.ids[:3]:
         store.app.cancel(id)
     others = store.app.enqueue_many(store.add.bind(n) for n in range(3))
-    every = [id for id in batch.ids][3:]
-    store.app.store.write(lambda moment: cancel_all(store, every))
+    store.app.store.write(lambda moment: cancel_all(moment, batch.ids[3:]))
     store.clock.advance(1)
     assert store.app.prune(0) == count
     assert {job.id for job in store.app.jobs()} == set(others.ids)
     assert store.rows("SELECT count(*) FROM holdfast_event") == [(3,)]
 
 
-def cancel_all(store: World, ids: list[str]):  # type: ignore[no-untyped-def]
+def cancel_all(moment: Moment, ids: list[str]) -> Op[None]:
     """In one transaction: a thousand commits would only be slow."""
-    from holdfast.store import control
-    from holdfast.store.op import Moment
-
-    moment = Moment(store.clock.now(), store.clock.tick(), store.clock.boot())
     for id in ids:
         yield from control.cancel(moment, id, "why")

@@ -138,7 +138,7 @@ def test_arguments_that_do_not_fit_are_refused_before_anything_is_written(store:
     before = store.everything()
     for wrong in ({"a": "one"}, {"a": float("nan")}, {}, {"a": 1, "c": 2}):
         with pytest.raises(PayloadError):
-            store.add.enqueue(**wrong)  # type: ignore[arg-type]
+            store.add.enqueue(**wrong)
     assert store.everything() == before
 
 

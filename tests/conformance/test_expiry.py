@@ -6,13 +6,16 @@ import pytest
 
 from holdfast import Job, Lease, LeaseLost, State
 from holdfast.domain.bounds import EXPIRE_BATCH_MAX
+from holdfast.domain.job import Claimed
+from holdfast.store import claim
+from holdfast.store.op import Moment, Op
 from tests.conformance.world import World
 
 LEASE = 10.0
 
 
-def leased(store: World, **options: int) -> Lease:
-    store.add.using(**options).enqueue(1)
+def leased(store: World) -> Lease:
+    store.add.enqueue(1)
     return store.claim(seconds=LEASE, worker="hand-7")
 
 
@@ -130,9 +133,8 @@ def test_every_lease_has_a_length_of_its_own(store: World) -> None:
 
 def test_more_dead_leases_than_one_batch_are_all_taken_back(store: World) -> None:
     count = EXPIRE_BATCH_MAX + 5
-    from holdfast.store import claim
 
-    def take_all(moment):  # type: ignore[no-untyped-def]
+    def take_all(moment: Moment) -> Op[list[Claimed]]:
         worker = yield from claim.register(moment, "doomed", "host", 1, 10_000_000, by_hand=False)
         lanes = yield from claim.lanes(None, None)
         return (yield from claim.claim(moment, claim.Holder(worker, "doomed", 10_000_000), lanes, count))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from typing import Any
 
 import pytest
 
@@ -14,8 +15,8 @@ SCOPES = ("forever", "active", 60.0)
 FAILED = ("free", "hold")
 
 
-def keyed(store: World, number: int = 1, **options: object) -> Job:
-    return store.add.using(key=Key("client-7", "req", **options), attempts=1).enqueue(number)  # type: ignore[arg-type]
+def keyed(store: World, number: int = 1, **options: Any) -> Job:
+    return store.add.using(key=Key("client-7", "req", **options), attempts=1).enqueue(number)
 
 
 def blocks(scope: object, failed: str, state: State, seconds: float) -> bool:
@@ -98,7 +99,8 @@ def test_find_knows_the_last_holder_and_nobody_else(store: World) -> None:
 
 
 def test_parts_are_not_glued_together(store: World) -> None:
-    jobs = [store.add.using(key=key).enqueue(1) for key in [("a", "bc"), ("ab", "c"), ("a", 1), ("a", "1"), "abc", 1, "1"]]
+    keys: list[str | int | tuple[str | int, ...]] = [("a", "bc"), ("ab", "c"), ("a", 1), ("a", "1"), "abc", 1, "1"]
+    jobs = [store.add.using(key=key).enqueue(1) for key in keys]
     assert len({job.id for job in jobs}) == 7
 
 

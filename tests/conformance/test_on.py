@@ -1,4 +1,4 @@
-"""`on=`: the whole client inside a transaction that is the caller's own. Here through sqlite3; other drivers have their own tests."""
+"""`on=`: the whole client inside a transaction that is the caller's own, here through sqlite3."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_lost_lease_is_told_before_the_caller_commits(store: World, connection
 
 
 def test_what_is_no_connection_is_refused(store: World) -> None:
-    with pytest.raises(SettingError, match="cannot be a builtins.str"):
+    with pytest.raises(SettingError, match="cannot be a builtins"):
         store.app.on("nonsense").enqueue(store.add.bind(1))
 
 

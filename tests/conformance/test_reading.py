@@ -29,7 +29,7 @@ def crowd(store: World) -> list[Job]:
 
 
 FILTERS: list[dict[str, Any]] = [
-    {}, *({"state": state} for state in REACHABLE), {"state": "waiting"}, {"queue": "other"}, {"task": "add"}, {"task": "none-such"},
+    {}, *({"state": state} for state in REACHABLE), {"state": "waiting"}, {"queue": "other"}, {"task": "add"}, {"task": "none"},
     {"tag": "eu"}, {"tag": "eu", "task": "add"}, {"tag": "eu", "state": "ready"}, {"tag": "eu", "queue": "other"},
     {"tag": "eu", "state": "failed"}, {"state": "ready", "queue": "other"}, {"state": "ready", "task": "once"},
     {"state": "succeeded", "task": "add"}, {"state": "failed", "queue": "for-failed"}, {"parent": "first"},

@@ -27,7 +27,9 @@ SYNC = sorted(name for name in public() if name not in SYNC_ONLY and name not in
 
 
 def test_the_client_is_as_large_as_we_think() -> None:
-    expected = "cancel claim delete enqueue enqueue_many events fail find finish get jobs prune release renew retry skip stats wait"
+    expected = (
+        "cancel claim delete enqueue enqueue_many events fail find finish get jobs prune release renew retry skip stats wait"
+    )
     assert set(expected.split()) <= set(SYNC)
 
 
@@ -82,7 +84,7 @@ def test_async_acting_and_pruning(store: World) -> None:
         assert (await app.askip(lease, "enough")).state == State.SKIPPED
         store.clock.advance(1)
         assert await app.aprune(0) == 1
-        assert {third, fourth} & set([job.id for job in await app.ajobs()])
+        assert {third, fourth} & {job.id for job in await app.ajobs()}
 
     asyncio.run(act())
 

@@ -26,7 +26,7 @@ class World:
         self.app, self.add, self.once = self.open()
         self._others: list[Holdfast] = []
 
-    def open(self) -> tuple[Holdfast, Task[[int, int], int], Task[[str], str]]:
+    def open(self) -> tuple[Holdfast, Task[..., int], Task[..., str]]:
         app = Holdfast(self.url, clock=self.clock)
 
         @app.task(name="add", retry=Retry(delays=DELAYS, jitter=0))
@@ -93,7 +93,22 @@ class World:
         raise AssertionError(f"no way to {state}")
 
 
-TABLES = ("counter", "lane", "job", "body", "ready", "scheduled", "running", "finished", "event", "error", "key", "tag", "worker", "notice")
+TABLES = (
+    "counter",
+    "lane",
+    "job",
+    "body",
+    "ready",
+    "scheduled",
+    "running",
+    "finished",
+    "event",
+    "error",
+    "key",
+    "tag",
+    "worker",
+    "notice",
+)
 REACHABLE = [state for state in State if state is not State.WAITING]
 """Nothing leads to `waiting` through the client API."""
 ENDINGS = {EVENTS[verb] for verb in ("finish", "fail", "cancel", "skip")}

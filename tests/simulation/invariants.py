@@ -26,6 +26,11 @@ def sqlite_rows(path: str) -> Rows:
     return rows
 
 
+def steady_rows(connection: sqlite3.Connection) -> Rows:
+    """The same through a connection that stays open."""
+    return lambda query: connection.execute(query).fetchall()
+
+
 def check(rows: Rows) -> None:
     """All invariants; an AssertionError names what is wrong."""
     broken = [*narrow_tables(rows), *logs(rows), *orphans(rows)]
@@ -33,9 +38,10 @@ def check(rows: Rows) -> None:
 
 
 def check_file(path: str) -> None:
-    rows = sqlite_rows(path)
-    assert rows("PRAGMA integrity_check") == [("ok",)]
-    check(rows)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        rows = steady_rows(connection)
+        assert rows("PRAGMA integrity_check") == [("ok",)]
+        check(rows)
 
 
 def narrow_tables(rows: Rows) -> Iterator[str]:

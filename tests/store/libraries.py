@@ -62,7 +62,7 @@ class Aiosqlite(Library):
     async def count_notes(self) -> int:
         async with self.connection.execute(NOTES) as cursor:
             row = await cursor.fetchone()
-        return int(tuple(row.values() if isinstance(row, dict) else row)[0])
+        return int(next(iter(row.values() if isinstance(row, dict) else row)))
 
     async def commit(self) -> None:
         await self.connection.commit()

@@ -341,7 +341,7 @@ def test_a_lock_that_is_never_given_back_ends_in_one_line(app: Holdfast, path: s
     app.store.busy_seconds = 0.02
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StoreUnavailable, match="is locked by another process .*; try again") as caught:
+        with pytest.raises(StoreUnavailable, match=r"is locked by another process .*; try again") as caught:
             app.task_named("double").enqueue(1)
         assert "\n" not in str(caught.value)
         other.execute("ROLLBACK")
@@ -434,10 +434,10 @@ def test_many_processes_may_start_on_an_empty_file_at_once(path: str) -> None:
     for _ in others:
         assert ready.acquire(timeout=SECONDS)
     go.set()
-    applied = [answers.get(timeout=SECONDS) for _ in others]
     for other in others:
         other.join(SECONDS)
     assert [other.exitcode for other in others] == [0] * 8
+    applied = [answers.get(timeout=SECONDS) for _ in others]
     names = [f"{each.version:04d}_{each.name}" for each in migrations(driver.PACKAGE)]
     assert sorted(applied) == [[]] * 7 + [names]
     assert count(path) == 8
@@ -461,7 +461,9 @@ def test_a_file_of_a_newer_version_is_refused_and_not_touched(app: Holdfast, pat
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("INSERT INTO holdfast_migration VALUES (9999, 0)")
     for call in (lambda: app.task_named("double").enqueue(1), lambda: app.jobs(), lambda: app.migrate()):
-        with pytest.raises(StoreUnavailable, match="is at schema version 9999, this Holdfast knows .*upgrade Holdfast") as caught:
+        with pytest.raises(
+            StoreUnavailable, match=r"is at schema version 9999, this Holdfast knows .*upgrade Holdfast"
+        ) as caught:
             call()
         assert "\n" not in str(caught.value)
     assert count(path) == 0

@@ -94,7 +94,9 @@ def test_an_argument_that_cannot_be_stored(app: Holdfast, analyse: Analyse, docu
 
 def test_one_bad_job_among_many_refuses_its_chunk_whole(app: Holdfast, analyse: Analyse) -> None:
     documents: list[Any] = [*range(10), {"n": float("nan")}, 11]
-    refused(lambda: app.enqueue_many(analyse.bind(document) for document in documents), PayloadError, "at .n", path=app.store.path)
+    refused(
+        lambda: app.enqueue_many(analyse.bind(document) for document in documents), PayloadError, "at .n", path=app.store.path
+    )
 
 
 def test_arguments_that_the_function_does_not_take(app: Holdfast, analyse: Any) -> None:
@@ -186,7 +188,12 @@ def test_a_task_that_no_app_knows_any_more_stays_where_it_is(app: Holdfast, tmp_
     ],
 )
 def test_an_option_that_makes_no_sense(app: Holdfast, analyse: Analyse, using: dict[str, Any], words: tuple[str, ...]) -> None:
-    refused(lambda: analyse.using(**using).enqueue("a"), SettingError if "meta" not in using else HoldfastError, *words, path=app.store.path)
+    refused(
+        lambda: analyse.using(**using).enqueue("a"),
+        SettingError if "meta" not in using else HoldfastError,
+        *words,
+        path=app.store.path,
+    )
 
 
 def test_key_settings_that_make_no_sense() -> None:
@@ -363,14 +370,21 @@ def test_a_read_only_file(open_directory: Path) -> None:
 def test_a_directory_that_may_not_be_written(open_directory: Path) -> None:
     os.chmod(open_directory, 0o555)
     with as_nobody():
-        refused(app_at(open_directory / "jobs.db"), StoreUnavailable, "may not create files in", "change the directory's owner or its mode")
+        refused(
+            app_at(open_directory / "jobs.db"),
+            StoreUnavailable,
+            "may not create files in",
+            "change the directory's owner or its mode",
+        )
     assert list(open_directory.iterdir()) == []
 
 
 def test_a_file_that_becomes_read_only_under_a_running_app(app: Holdfast, analyse: Analyse) -> None:
     with closing(sqlite3.connect(app.store.path)) as connection:
         connection.execute("PRAGMA query_only = ON")
-        said = refused(lambda: analyse.using(on=connection).enqueue("a"), StoreUnavailable, "the database of on= cannot be written")
+        said = refused(
+            lambda: analyse.using(on=connection).enqueue("a"), StoreUnavailable, "the database of on= cannot be written"
+        )
         assert "SQLITE_READONLY" in said
 
 

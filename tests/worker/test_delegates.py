@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sqlite3
@@ -17,7 +18,7 @@ import pytest
 from tests.worker import process_tasks as tasks
 from tests.worker.test_processes import LONG, linux_only, wait_until_gone
 
-from holdfast import Event, Holdfast, Job, Worker
+from holdfast import Event, Holdfast, Job, Task, Worker
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.drain import run_to_empty
 from holdfast.testing.elsewhere import elsewhere
@@ -229,6 +230,51 @@ def test_a_timeout_kills_the_process(app: Holdfast, clock: ManualClock) -> None:
     assert [(error.kind, error.message) for error in job.errors] == [("TimeoutError", "it ran longer than its timeout of 30 s")]
 
 
+SLOW_MODULE = """
+import os
+from tests.worker.process_tasks import app
+if gate := os.environ.get("HOLDFAST_TEST_GATE"):
+    open(gate).read()
+
+@app.task(process=True, timeout=30, name="slow_to_load")
+def work() -> str:
+    return "done"
+"""
+
+
+@pytest.fixture
+def slow_to_load(app: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Task[[], str]]:
+    """A task whose module is loaded in a child only when somebody has written to `gate`."""
+    (tmp_path / "slow_module.py").write_text(SLOW_MODULE)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    yield importlib.import_module("slow_module").work
+    del sys.modules["slow_module"]
+    del app.registry.tasks["slow_to_load"]
+
+
+@pytest.mark.parametrize(("seconds", "stopped"), [(31, False), (331, True)])
+def test_the_timeout_counts_from_when_the_task_is_loaded(
+    app: Holdfast,
+    clock: ManualClock,
+    slow_to_load: Task[[], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: int,
+    stopped: bool,
+) -> None:
+    os.mkfifo(tmp_path / "gate")
+    monkeypatch.setenv("HOLDFAST_TEST_GATE", str(tmp_path / "gate"))
+    job = slow_to_load.using(attempts=1).enqueue()
+    with working(app, lease=3600) as worker:
+        with open(tmp_path / "gate", "w"):  # the child loads the module
+            (run,) = worker.desk.running()
+            clock.advance(seconds)
+            worker._warden._judge(run, clock.tick())
+            assert (run.stopping is not None) is stopped
+        job = app.wait(job.id, timeout=LONG)
+    assert (job.state, job.result) == (("failed", None) if stopped else ("succeeded", "done"))
+
+
 @linux_only
 @pytest.mark.parametrize("task", [tasks.wait_for_ever, tasks.wait_for_ever_in_a_loop], ids=["function", "coroutine"])
 def test_cancelling_kills_the_process(app: Holdfast, task: Any) -> None:
@@ -302,9 +348,10 @@ def test_all_kinds_of_tasks_share_the_slots(app: Holdfast) -> None:
 # How a worker stops
 
 WORKER = """
-import sys
+import logging, sys
 from holdfast.testing.elsewhere import elsewhere
 from tests.worker import process_tasks
+logging.basicConfig(level="INFO")
 with elsewhere(process_tasks.app, sys.argv[1]) as app:
     app.worker(concurrency=1, grace=float(sys.argv[2])).run()
 """
@@ -313,12 +360,22 @@ with elsewhere(process_tasks.app, sys.argv[1]) as app:
 @contextmanager
 def worker_process(app: Holdfast, grace_seconds: float) -> Iterator[subprocess.Popen[bytes]]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    worker = subprocess.Popen([sys.executable, "-c", WORKER, app.url, str(grace_seconds)], env=environment)
+    command = [sys.executable, "-c", WORKER, app.url, str(grace_seconds)]
+    worker = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
+    assert worker.stderr
     try:
         yield worker
     finally:
         worker.kill()
         worker.wait()
+        worker.stderr.close()
+
+
+def terminate(worker: subprocess.Popen[bytes]) -> None:
+    """Returns when the signal has arrived: two that are sent at once can be one when they do."""
+    assert worker.stderr
+    worker.send_signal(signal.SIGTERM)
+    assert any(b"SIGTERM: " in line for line in iter(worker.stderr.readline, b""))
 
 
 @linux_only
@@ -328,7 +385,7 @@ def test_a_worker_that_is_terminated_hands_the_job_back(path: Path, grace_second
         job = tasks.wait_the_first_time.enqueue()
         waiting = next_event(app, job, "waiting")
         for _ in range(signals):
-            worker.send_signal(signal.SIGTERM)
+            terminate(worker)
         assert worker.wait(LONG) == 0
         wait_until_gone(waiting.data)
         job = read(app, job)
@@ -346,7 +403,7 @@ def test_a_worker_that_is_terminated_lets_the_job_end_in_its_grace(path: Path, t
     with elsewhere(tasks.app, f"sqlite:///{path}") as app, worker_process(app, LONG) as worker:
         job = tasks.wait_for_a_word.enqueue(str(gate))
         next_event(app, job, "waiting")
-        worker.send_signal(signal.SIGTERM)
+        terminate(worker)
         gate.write_text("go on")
         assert worker.wait(LONG) == 0
         assert read(app, job).result == "go on"

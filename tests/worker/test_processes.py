@@ -46,7 +46,8 @@ class Desk:
         self._seq = 0
 
     def _told(self, seq: int, message: Message) -> None:
-        self.said.put((seq, message))
+        if message.kind == "said":
+            self.said.put((seq, message))
 
     def _ended(self, seq: int, result: Message | Died) -> None:
         self.results.put((seq, result))
@@ -243,7 +244,7 @@ def test_a_module_that_starts_a_worker_when_loaded_is_refused(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "starts_itself.py").write_text('from holdfast import Holdfast\nHoldfast("sqlite:///no.db").worker().run()\n')
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     desk.start("work", module="starts_itself")
     result = desk.result()
     assert isinstance(result, Message)

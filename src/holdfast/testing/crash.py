@@ -59,9 +59,7 @@ class CrashPoint:
         self._store.probe = self._pass
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self._store.probe = None
 
     def _pass(self, place: str) -> None:
@@ -89,8 +87,8 @@ def statements_of(app: Holdfast, act: Act) -> list[str]:
 def every_crash(make: Callable[[], Holdfast], act: Act) -> Iterator[tuple[str, Holdfast]]:
     """For each place that `act` passes: a new app, a crash of `act` right there, and the app again, reopened.
 
-        for place, app in every_crash(new_app, lambda app: app.cancel("job-1")):
-            assert app.get("job-1").state in ("ready", "cancelled"), place
+    for place, app in every_crash(new_app, lambda app: app.cancel("job-1")):
+        assert app.get("job-1").state in ("ready", "cancelled"), place
     """
     nth = 1
     while True:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from unittest import mock
 
 from holdfast.app import Holdfast
 from holdfast.events.pulse import Pulse
@@ -16,8 +15,11 @@ from holdfast.store.sqlite.clock import Clock
 def elsewhere(app: Holdfast, url: str, clock: Clock | None = None) -> Iterator[Holdfast]:
     """`with elsewhere(myproject.app, holdfast_url, holdfast_clock):` and every `task.enqueue` goes to that database."""
     store = open_store(url, clock)
-    with mock.patch.multiple(app, url=url, store=store, _door=store, _pulse=Pulse(store.watcher)):
-        try:
-            yield app
-        finally:
-            store.close()
+    moved = {"url": url, "store": store, "_door": store, "_pulse": Pulse(store.watcher)}
+    home = {name: vars(app)[name] for name in moved}
+    vars(app).update(moved)
+    try:
+        yield app
+    finally:
+        vars(app).update(home)
+        store.close()

@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from unittest import mock
 
 from holdfast.app import Holdfast
 from holdfast.domain.outcome import Outcome, Released, Snoozed
@@ -31,8 +30,11 @@ def always_replay(app: Holdfast) -> Iterator[None]:
         _replaying(made, seen)
         return made
 
-    with mock.patch.object(app, "worker", worker):
+    vars(app)["worker"] = worker
+    try:
         yield
+    finally:
+        del vars(app)["worker"]
 
 
 def _replaying(worker: Worker, seen: set[tuple[str, int]]) -> None:

@@ -57,6 +57,8 @@ def perform(assignment: Assignment, send: Send) -> Outcome:
         return Failed(error_of(error, traceback.format_exc()), retryable=False)
     run = Run(assignment.claimed, task, assignment.queue, lease=0)
     context = partial(_context, assignment, send)
+    if task.timeout_seconds is not None:
+        send("began", {})
     return _named_as_in_parent(asyncio.run(acall(run, context)) if task.is_async else call(run, context))
 
 

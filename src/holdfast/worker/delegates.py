@@ -6,7 +6,7 @@ import itertools
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -15,6 +15,9 @@ from holdfast.worker.context import Said
 from holdfast.worker.desk import Desk, Run
 from holdfast.worker.processes import Died, ProcessPool
 from holdfast.worker.wire import Assignment, Message
+
+START_SECONDS_MAX: Final = 300
+"""How long a child may take to start and to load the task's module, before the task's own timeout counts."""
 
 
 class Delegates:
@@ -53,6 +56,8 @@ class Delegates:
         self._runs[number] = run
         self._context(run)
         self._begin(run)
+        if run.deadline is not None:
+            run.deadline += START_SECONDS_MAX * 1_000_000
         run.handle, run.pool = number, self
         pool.start(number, assignment_of(run))
         if run.stopping is not None:
@@ -66,7 +71,9 @@ class Delegates:
 
     def _told(self, number: int, message: Message) -> None:
         run = self._runs[number]
-        if run.context is not None:
+        if message.kind == "began":
+            self._begin(run)
+        elif run.context is not None:
             run.context.relay(msgspec.convert(message.data, Said))
 
     def _ended(self, number: int, result: Message | Died) -> None:

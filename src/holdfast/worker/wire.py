@@ -43,7 +43,7 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Message(msgspec.Struct, frozen=True):
-    """What a job said: `said` on its way (a `Said`), `ended` at its end (an `Outcome`)."""
+    """About a job: `began` if it has a timeout, `said` on its way (a `Said`), `ended` at its end (an `Outcome`)."""
 
     run: int
     kind: str

@@ -322,7 +322,7 @@ class SqliteStore:
             return 0  # to connect would create it, readable by everybody
         connection = self._checked(self._connect)
         try:
-            return _version(connection)
+            return int(self._patiently(lambda: _version(connection)))
         except sqlite3.Error as error:
             raise explain(error, self.path) from error
         finally:
@@ -385,7 +385,8 @@ class SqliteStore:
             raise explain(error, self.path) from error
 
     def _migrate(self, connection: sqlite3.Connection) -> list[Migration]:
-        if not pending(PACKAGE, _version(connection), self.path):
+        # The first to open a log, or to recover one, locks out even readers.
+        if not pending(PACKAGE, self._patiently(lambda: _version(connection)), self.path):
             return []
         self._begin(connection)
         try:

@@ -63,6 +63,8 @@ class Watcher:
         self._poll = select.poll()
         self._poll.register(self.fileno(), select.POLLIN)
         self._look_at = self._look_gap = 0.0  # a gap of 0: no look is planned
+        if version is not None and self._inotify is not None:
+            self._look_gap = LOOK_FIRST_SECONDS  # what was written before the watch began may be committed only now
         self._poll_at, self._poll_gap = 0.0, POLL_FIRST_SECONDS
         self._seen = self._read()
 

@@ -1,0 +1,29 @@
+"""The flags that many commands share. Every flag has an environment variable: HOLDFAST_<COMMAND>_<FLAG>, or as said here."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Url = Annotated[
+    str | None,
+    typer.Option("--url", envvar="HOLDFAST_URL", show_default=False, help="The database, for example sqlite:///jobs.db."),
+]
+App = Annotated[
+    str | None,
+    typer.Option(
+        "--app", "-a", envvar="HOLDFAST_APP", metavar="MODULE:APP", show_default=False, help="The app whose database it is."
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", envvar="HOLDFAST_JSON", help="Print JSON.")]
+Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODULE:APP", show_default=False, help="Where the app is, seen from this directory; ':app' may be left out."
+    ),
+]
+Id = Annotated[str, typer.Argument(metavar="ID", show_default=False, help="A job's id, its handle, or the beginning of its id.")]
+Ids = Annotated[
+    list[str], typer.Argument(metavar="ID...", show_default=False, help="Ids of jobs, or handles, or beginnings of ids.")
+]

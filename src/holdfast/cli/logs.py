@@ -1,0 +1,50 @@
+"""A worker's log on stderr: time, level, message, one line each, or one JSON object per line."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+from holdfast.cli.clean import clean
+from holdfast.cli.trouble import usage
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
+def set_up_logging(level: str, *, as_json: bool) -> None:
+    """Before the user's module is loaded, so that a `basicConfig` in it leaves this alone and a `dictConfig` replaces it."""
+    if level.lower() not in LEVELS:
+        raise usage(f"--log-level {level!r} is unknown; use one of {', '.join(LEVELS)}")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if as_json else Lines())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+class Lines(logging.Formatter):
+    """Text from jobs cannot begin a line of its own, nor colour or move anything. A traceback is indented."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).astimezone()
+        name = "" if record.name.startswith("holdfast") else f"{record.name}: "
+        said = f"{at:%H:%M:%S} {record.levelname:<7} {name}{clean(record.getMessage())}"
+        trace = _traceback(self, record)
+        return said if not trace else "\n    ".join([said, *clean(trace, lines=True).splitlines()])
+
+
+class JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        entry: dict[str, Any] = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        trace = _traceback(self, record)
+        return json.dumps(entry | {"traceback": trace} if trace else entry).replace("\x7f", "\\u007f")
+
+
+def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+    return formatter.formatException(record.exc_info) if record.exc_info and record.exc_info[0] else ""

@@ -1,0 +1,68 @@
+"""`worker`: run an app's tasks until told to stop."""
+
+from __future__ import annotations
+
+import logging
+from typing import Annotated
+
+import typer
+
+from holdfast.cli import flags, reload
+from holdfast.cli.logs import set_up_logging
+from holdfast.cli.target import load_app
+from holdfast.cli.times import seconds_in
+from holdfast.cli.trouble import usage
+from holdfast.settings import CONCURRENCY, GRACE_SECONDS, LEASE_SECONDS
+
+log = logging.getLogger("holdfast.cli")
+
+
+def worker(
+    context: typer.Context,
+    target: flags.Target,
+    queue: Annotated[
+        list[str] | None, typer.Option("--queue", "-q", metavar="A,B", help="Only these queues; all if not given.")
+    ] = None,
+    concurrency: Annotated[int, typer.Option("--concurrency", "-c", help="Jobs at a time.")] = CONCURRENCY,
+    name: Annotated[str | None, typer.Option("--name", help="How it is called in events and logs [host-pid].")] = None,
+    lease: Annotated[
+        str, typer.Option("--lease", metavar="DURATION", help="So long after it died its jobs go to others.")
+    ] = f"{LEASE_SECONDS:g}s",
+    grace: Annotated[
+        str, typer.Option("--grace", metavar="DURATION", help="How long a stop lets jobs finish.")
+    ] = f"{GRACE_SECONDS:g}s",
+    drain: Annotated[bool, typer.Option("--drain", help="Exit when nothing is ready or running.")] = False,
+    reload_: Annotated[
+        bool,
+        typer.Option("--reload", envvar="HOLDFAST_WORKER_RELOAD", help="Start again when a loaded .py file changes."),
+    ] = False,
+    log_level: Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")] = "info",
+    log_json: Annotated[bool, typer.Option("--log-json", help="One JSON object per line.")] = False,
+) -> int:
+    """Run the app's tasks. SIGTERM or Ctrl-C lets running jobs finish; a second one hands them back at once."""
+    set_up_logging(log_level, as_json=log_json)
+    if reload_ and not reload.is_child():
+        return reload.supervise(context.obj)
+    with reload.reporting(target):
+        app = load_app(target)
+    made = app.worker(
+        queues=_listed(queue),
+        concurrency=concurrency,
+        name=name,
+        lease=seconds_in("--lease", lease),
+        grace=seconds_in("--grace", grace),
+    )
+    if not app.tasks:
+        log.warning("%s has no tasks: this worker will find nothing that it can run", target)
+    made.run_until_empty() if drain else made.run()
+    return 0
+
+
+def _listed(queue: list[str] | None) -> list[str] | None:
+    """`-q a,b` and `-q a -q b` say the same."""
+    if not queue:
+        return None
+    names = [name.strip() for each in queue for name in each.split(",")]
+    if not all(names):
+        raise usage(f"--queue {','.join(queue)!r} holds an empty name; use for example -q mail,reports")
+    return names

@@ -1,0 +1,9 @@
+"""`holdfast demo`: real jobs, two real workers, one of them killed; ends by itself in about half a minute.
+
+`story` tells it act by act; `stage` has the directory, the database and the worker processes; `watch` follows the store;
+`live` and `plain` show it on a terminal and in a pipe; `verdict` judges the end from the ledger that the tasks wrote.
+"""
+
+from holdfast.demo.story import run
+
+__all__ = ["run"]

@@ -1,0 +1,138 @@
+"""The enqueuer program: asks for jobs in every way there is, and writes down every answer.
+
+Each request is named before it is made and acknowledged after; what lies between is what a kill may leave undecided.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from holdfast.domain.key import Key
+from holdfast.errors import IllegalMove
+from holdfast.task import Task
+from holdfast.torture.plan import chance_of
+from holdfast.torture.tasks import WEIGHTS, app, connect, ledger, poison
+
+BACKLOG_MAX: Final = 1_500
+KEYS: Final = 40
+"""How many keys are in use at once: few, so that callers meet."""
+AnyTask = Task[Any, Any]
+
+
+def ask(seed: int, name: str, life: int) -> None:
+    Enqueuer(chance_of(seed, name, life), f"{name}.{life}").run()
+
+
+class Enqueuer:
+    def __init__(self, chance: random.Random, name: str) -> None:
+        self._chance, self._name = chance, name
+        self._count = 0
+        self._recent: list[str] = []
+        self._ways: dict[Callable[[], None], int] = {
+            self._one: 30, self._bulk: 10, self._keyed: 25, self._transaction: 20, self._burst: 6, self._gathered: 6,
+            self._cancel: 6,
+        }  # fmt: skip
+
+    def run(self) -> None:
+        self._reader = connect()
+        while True:
+            if self._backlog() < BACKLOG_MAX:
+                self._chance.choices(list(self._ways), list(self._ways.values()))[0]()
+            time.sleep(self._chance.uniform(0.0, 0.02))
+
+    # The ways to ask
+
+    def _one(self) -> None:
+        call, task = self._call(), self._task()
+        ledger.write("invoke", how="one", calls=[call])
+        self._acknowledge([call], task.enqueue(call=call).id)
+
+    def _bulk(self) -> None:
+        calls = [self._call() for _ in range(self._chance.randint(2, 60))]
+        ledger.write("invoke", how="bulk", calls=calls)
+        self._acknowledge(calls, *app.enqueue_many(self._task().bind(call=call) for call in calls).ids)
+
+    def _keyed(self) -> None:
+        call, key = self._call(), self._key()
+        ledger.write("invoke", how="keyed", calls=[call], key=key)
+        self._acknowledge([call], self._task(key).enqueue(call=call).id, key=key)
+
+    def _transaction(self) -> None:
+        """The caller's own row and the job, in the caller's transaction: both or neither."""
+        call, rolled_back = self._call(), self._chance.random() < 0.3
+        key = self._key() if self._chance.random() < 0.4 else None
+        connection = connect()
+        ledger.write("invoke", how="transaction", calls=[call], key=key, rolled_back=rolled_back)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("INSERT INTO torture_order VALUES (?)", (call,))
+            id = self._task(key).using(on=connection).enqueue(call=call).id
+            connection.execute("ROLLBACK" if rolled_back else "COMMIT")
+        finally:
+            connection.close()
+        if not rolled_back:
+            self._acknowledge([call], id, key=key)
+
+    def _burst(self) -> None:
+        """Threads that share commits."""
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(self._enqueue, [(self._call(), self._task()) for _ in range(16)]))
+
+    def _gathered(self) -> None:
+        """Coroutines that share commits."""
+        asyncio.run(self._gather([(self._call(), self._task()) for _ in range(16)]))
+
+    async def _gather(self, wanted: list[tuple[str, AnyTask]]) -> None:
+        await asyncio.gather(*(self._aenqueue(call, task) for call, task in wanted))
+
+    def _enqueue(self, wanted: tuple[str, AnyTask]) -> None:
+        call, task = wanted
+        ledger.write("invoke", how="burst", calls=[call])
+        self._acknowledge([call], task.enqueue(call=call).id)
+
+    async def _aenqueue(self, call: str, task: AnyTask) -> None:
+        ledger.write("invoke", how="gathered", calls=[call])
+        self._acknowledge([call], (await task.aenqueue(call=call)).id)
+
+    def _cancel(self) -> None:
+        if not self._recent:
+            return
+        id = self._chance.choice(self._recent)
+        ledger.write("cancel", ids=[id])
+        try:
+            app.cancel(id)
+        except IllegalMove:
+            return  # it had ended before
+        ledger.write("cancelled", ids=[id])
+
+    # What is drawn
+
+    def _call(self) -> str:
+        self._count += 1
+        return f"{self._name}-{self._count}"
+
+    def _key(self) -> int:
+        """A window of keys that moves on with time, the same for all processes."""
+        return int(time.monotonic() * 4) + self._chance.randrange(KEYS)
+
+    def _task(self, key: int | None = None) -> AnyTask:
+        chance = self._chance
+        task = chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+        attempts = None if task is poison or chance.random() < 0.5 else chance.choice((3, 8, 25))
+        run_after = chance.uniform(0.0, 2.0) if chance.random() < 0.15 else None
+        named = None if key is None else Key("torture", key, failed="hold")
+        priority = chance.choice((1, 100, 100, 500))
+        return task.using(attempts=attempts, run_after=run_after, key=named, priority=priority)
+
+    def _acknowledge(self, calls: list[str], *ids: str, key: int | None = None) -> None:
+        ledger.write("ok", calls=calls, ids=list(ids), key=key)
+        self._recent = [*self._recent, ids[-1]][-20:]
+
+    def _backlog(self) -> int:
+        query = "SELECT count(*) FROM (SELECT 1 FROM holdfast_ready LIMIT ?)"
+        return int(self._reader.execute(query, (BACKLOG_MAX,)).fetchone()[0])

@@ -1,0 +1,191 @@
+"""What there is to judge by: the ledgers, and the database as it was left, each job with its log replayed."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.domain.states import EVENTS, FINAL, MOVES, State
+from holdfast.torture.ledger import Line, read
+
+_VERBS: Final = {event: verb for verb, event in EVENTS.items()}
+_FREE: Final = frozenset({"snooze", "release"})
+"""Verbs that give the attempt back."""
+
+
+class Call(msgspec.Struct):
+    """One request for one job, as its caller wrote it down."""
+
+    call: str
+    how: str
+    group: int
+    key: int | None
+    rolled_back: bool
+    id: str | None = None
+    """What the caller was answered; None: it never got an answer."""
+
+
+class Row(msgspec.Struct):
+    """A job as it was left, and the problems that its own log has."""
+
+    seq: int
+    id: str
+    call: str
+    task: str
+    state: State
+    attempt: int
+    attempts_max: int
+    token: int
+    key: str | None
+    result: dict[str, Any] | None
+    reason: str | None
+    started: int = 0
+    given_back: int = 0
+    endings: int = 0
+    succeeded: int = 0
+    problems: list[str] = []
+
+
+class Evidence(msgspec.Struct):
+    calls: dict[str, Call]
+    cancelled: set[str]
+    starts: dict[tuple[str, int], list[Line]]
+    ends: set[tuple[str, int]]
+    effects: Counter[tuple[str, int]]
+    kills: dict[int, list[int]]
+    rows: dict[str, Row]
+    orders: set[str]
+    effect_rows: Counter[tuple[str, int]]
+    misplaced: list[str]
+    integrity: list[str]
+    events: int
+
+    @property
+    def acknowledged(self) -> list[Call]:
+        return [call for call in self.calls.values() if call.id is not None]
+
+
+def gather(ledgers: str, database: str) -> Evidence:
+    evidence = Evidence({}, set(), {}, set(), Counter(), {}, {}, set(), Counter(), [], [], 0)
+    for line in read(ledgers):
+        _note(evidence, line)
+    connection = sqlite3.connect(f"file:{database}?mode=ro", uri=True)
+    try:
+        _look(evidence, connection)
+    finally:
+        connection.close()
+    return evidence
+
+
+def _note(evidence: Evidence, line: Line) -> None:
+    run = (line.call or "", line.token or 0)
+    match line.what:
+        case "invoke":
+            for call in line.calls:
+                evidence.calls[call] = Call(call, line.how or "", line.at, line.key, line.rolled_back)
+        case "ok":
+            for call, id in zip(line.calls, line.ids, strict=True):
+                evidence.calls[call].id = id
+        case "cancelled":
+            evidence.cancelled.update(line.ids)
+        case "start":
+            evidence.starts.setdefault(run, []).append(line)
+        case "end" | "raise":
+            evidence.ends.add(run)
+        case "effect":
+            evidence.effects[run] += 1
+        case "kill":
+            evidence.kills.setdefault(int(line.ids[0]), []).append(line.at)
+
+
+def _look(evidence: Evidence, connection: sqlite3.Connection) -> None:
+    evidence.integrity = [row[0] for row in connection.execute("PRAGMA integrity_check")]
+    for row, events in zip(_jobs(connection), _logs(connection), strict=True):
+        replay(row, events)
+        evidence.events += len(events)
+        evidence.rows[row.id] = row
+    evidence.orders = {row[0] for row in connection.execute("SELECT call FROM torture_order")}
+    evidence.effect_rows = Counter((row[0], row[1]) for row in connection.execute("SELECT call, token FROM torture_effect"))
+    evidence.misplaced = _misplaced(connection, evidence.rows)
+
+
+def _jobs(connection: sqlite3.Connection) -> Iterator[Row]:
+    query = """
+        SELECT seq, id, json_extract(arguments, '$.call'), task, state, attempt, attempts_max, token, key, result, reason
+          FROM holdfast_browse ORDER BY seq"""
+    for seq, id, call, task, state, attempt, attempts_max, token, key, result, reason in connection.execute(query):
+        decoded = None if result is None else msgspec.json.decode(result)
+        name = task.rpartition(".")[2]
+        yield Row(seq, id, call or "", name, State(state), attempt, attempts_max, token, key, decoded, reason, problems=[])
+
+
+Logged = tuple[int, str, int | None, int]
+"""Number, kind, the token under which the task wrote it, and the count of events that the job's row remembers."""
+
+
+def _logs(connection: sqlite3.Connection) -> Iterator[list[Logged]]:
+    query = """
+        SELECT job.seq, event.number, event.kind, json_extract(event.data, '$.token'), job.event_count
+          FROM holdfast_job AS job LEFT JOIN holdfast_event AS event ON event.job = job.seq
+         ORDER BY job.seq, event.number"""
+    for _, rows in groupby(connection.execute(query), key=lambda row: row[0]):
+        yield [(number, kind, token, count) for _, number, kind, token, count in rows]
+
+
+def replay(row: Row, events: list[Logged]) -> None:
+    """Walk the log through the table of moves; what does not fit is a problem of that job."""
+    state: State | None = None
+    attempt = 0
+    numbers, count = [event[0] for event in events], events[0][3]
+    if numbers != list(range(1, count + 1)):
+        row.problems.append(f"its events are numbered {numbers[:20]}, not 1..{count}")
+    for number, kind, token, _ in events:
+        verb = _VERBS.get(kind)
+        if verb is None:
+            if state is not State.RUNNING:
+                row.problems.append(f"event {number} ({kind}) was written while it was {state}")
+            if token not in (None, row.started):
+                row.problems.append(f"event {number} ({kind}) was written under token {token}; the current one was {row.started}")
+            continue
+        if (state, verb) not in MOVES:
+            row.problems.append(f"event {number}: a job that was {state} was moved by '{verb}'")
+        state = MOVES.get((state, verb), state)
+        attempt += (verb == "claim") - (verb in _FREE)
+        _count(row, verb, state)
+        if attempt > row.attempts_max:
+            row.problems.append(f"event {number}: attempt {attempt} of {row.attempts_max}")
+    if (state, attempt, row.started) != (row.state, row.attempt, row.token):
+        row.problems.append(
+            f"its log says {state}, attempt {attempt}, token {row.started}; its row {row.state}, {row.attempt}, {row.token}"
+        )
+
+
+def _count(row: Row, verb: str, state: State | None) -> None:
+    row.started += verb == "claim"
+    row.given_back += verb in _FREE
+    row.endings += state in FINAL
+    row.succeeded += verb == "finish"
+
+
+_TABLES: Final = {
+    "holdfast_ready": frozenset({State.READY}),
+    "holdfast_scheduled": frozenset({State.SCHEDULED}),
+    "holdfast_running": frozenset({State.RUNNING}),
+    "holdfast_finished": FINAL,
+}
+
+
+def _misplaced(connection: sqlite3.Connection, rows: dict[str, Row]) -> list[str]:
+    """Jobs that are in a narrow table and should not be, or the other way round, or twice."""
+    wrong = []
+    for table, states in _TABLES.items():
+        found = Counter(seq for (seq,) in connection.execute(f"SELECT seq FROM {table}"))  # noqa: S608
+        differing = [row for row in rows.values() if found.pop(row.seq, 0) != (row.state in states)]
+        wrong += [f"job {row.id} is {row.state}; {table} says otherwise" for row in differing]
+        wrong += [f"{table} has number {seq}, of which there is no job" for seq in found]
+    return wrong

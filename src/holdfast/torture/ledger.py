@@ -1,0 +1,67 @@
+"""Ledgers: what each process says it is about to do and has done, kept outside the database that is judged.
+
+A line is one write to a file of the process's own, opened for appending: a SIGKILL takes nothing from what was written,
+and can tear no line but the last.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+DIRECTORY_VARIABLE: Final = "HOLDFAST_TORTURE_LEDGERS"
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Line(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line. `at` is CLOCK_MONOTONIC in nanoseconds, the same for all processes of a machine."""
+
+    what: str
+    at: int
+    pid: int
+    call: str | None = None
+    token: int | None = None
+    attempt: int | None = None
+    calls: list[str] = []
+    ids: list[str] = []
+    how: str | None = None
+    key: int | None = None
+    rolled_back: bool = False
+    error: str | None = None
+
+
+class Ledger:
+    """Opened on the first line, and again in a forked child, which writes a file of its own."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._lock = threading.Lock()
+        self._pid = 0
+        self._descriptor = -1
+
+    def write(self, what: str, **fields: Any) -> None:
+        with self._lock:
+            pid = os.getpid()
+            if pid != self._pid:
+                self._open(pid)
+            os.write(self._descriptor, _encode(Line(what, time.monotonic_ns(), pid, **fields)) + b"\n")
+
+    def _open(self, pid: int) -> None:
+        path = os.path.join(self._directory, f"{pid}-{time.monotonic_ns()}.jsonl")
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._pid = pid
+
+
+def read(directory: str) -> Iterator[Line]:
+    """All lines of all processes, each process's in order. A torn last line was never finished: it says nothing."""
+    decode = msgspec.json.Decoder(Line).decode
+    for name in sorted(os.listdir(directory)):
+        with open(os.path.join(directory, name), "rb") as file:
+            for text in file:
+                if text.endswith(b"\n"):
+                    yield decode(text)

@@ -1,0 +1,150 @@
+"""A directory with a module of tasks in it, and the program: called in this process, or started as a real one."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import holdfast
+from holdfast import Holdfast
+from holdfast.cli.program import run as run_program
+
+SOURCE = str(Path(holdfast.__file__).parents[1])
+MODULE = '''
+"""Tasks that the tests run."""
+from holdfast import Context, Fatal, Holdfast, Retry
+
+app = Holdfast("sqlite:///jobs.db")
+
+@app.task
+def add(first: int, second: int = 1) -> int:
+    return first + second
+
+@app.task
+def greet(name: str) -> str:
+    return f"hello {name}"
+
+@app.task
+def anything(value):
+    return value
+
+@app.task(retry=Retry(1))
+def hostile(ctx: Context, text: str) -> None:
+    ctx.progress(1, 2, note=text)
+    ctx.emit("said", {"text": text})
+    raise ValueError(text)
+
+@app.task(queue="other", retry=Retry(1))
+def hopeless(ctx: Context) -> None:
+    ctx.meter(tokens=3)
+    raise Fatal("no use")
+'''
+
+
+class Answer(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+
+Run = Callable[..., Answer]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The working directory: empty but for `tasks.py`. What is imported from it is forgotten afterwards."""
+    (tmp_path / "tasks.py").write_text(MODULE, encoding="utf-8")
+    for name in [name for name in os.environ if name.startswith("HOLDFAST_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    known = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - known:
+        if str(getattr(sys.modules[name], "__file__", "") or "").startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def cli(here: Path, capfd: pytest.CaptureFixture[str]) -> Run:
+    """`holdfast ARGUMENTS`, in this process, with its output as a pipe would get it."""
+
+    def run(*arguments: str) -> Answer:
+        capfd.readouterr()
+        code = run_program(arguments)
+        out, err = capfd.readouterr()
+        return Answer(code, out, err)
+
+    return run
+
+
+@pytest.fixture
+def app(here: Path) -> Iterator[Holdfast]:
+    """The same database as that of `tasks.py`; it has no tasks of its own."""
+    with Holdfast("sqlite:///jobs.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def drained(cli: Run) -> Run:
+    """Enqueue a job, run a worker until nothing is left, and give what `enqueue` answered."""
+
+    def run(*arguments: str) -> Answer:
+        answer = cli("enqueue", "tasks", *arguments, "--json")
+        assert answer.code == 0, answer.err
+        assert cli("worker", "tasks", "--drain").code == 0
+        return answer
+
+    return run
+
+
+@contextmanager
+def start(*arguments: str, here: Path, **variables: str) -> Iterator[subprocess.Popen[str]]:
+    """`python -m holdfast ARGUMENTS` as a process of its own; whatever the test does, it does not outlive it."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "holdfast", *arguments],
+        cwd=here,
+        env=environment(**variables),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        except BaseException:
+            process.kill()
+            raise
+
+
+def environment(**variables: str) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("HOLDFAST_")}
+    return {**kept, "PYTHONPATH": SOURCE, "PYTHONDONTWRITEBYTECODE": "1", **variables}
+
+
+def assert_one_line(answer: Answer, code: int, *words: str) -> None:
+    """An error as users must see it."""
+    assert answer.code == code, answer
+    assert answer.out == ""
+    assert re.fullmatch(r"holdfast: [^\n]+\n", answer.err), answer.err
+    assert "Traceback" not in answer.err
+    for word in words:
+        assert word in answer.err

@@ -1,0 +1,103 @@
+"""`holdfast torture` on a small scale, and proof that its checker sees what it is there to see."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import SettingError
+from holdfast.torture.checker import CHECKS, file_whole, judge
+from holdfast.torture.evidence import Evidence, gather
+from holdfast.torture.run import plan_of
+
+_A_GLANCE = "(SELECT seq FROM holdfast_browse WHERE task LIKE '%.glance' AND state = 'succeeded' LIMIT 1)"
+_A_BULK_JOB = "(SELECT seq FROM holdfast_browse WHERE json_extract(arguments, '$.call') = '{bulk}')"
+
+# Each line is a fault that a broken engine could leave behind.
+DAMAGE = {
+    "acknowledged jobs are never lost": [f"UPDATE holdfast_job SET state = 'running' WHERE seq = {_A_GLANCE}"],
+    "every job was asked for, once": [
+        f"""UPDATE holdfast_body SET arguments = '{{{{"call":"nobody-1"}}}}' WHERE seq = {_A_GLANCE}"""
+    ],
+    "a bulk request is all or nothing": [
+        f"UPDATE holdfast_body SET arguments = '{{{{}}}}' WHERE seq = {_A_BULK_JOB}",
+    ],
+    "a rolled back request leaves nothing": ["INSERT INTO torture_order VALUES ('{rolled_back}')"],
+    "a caller's rows and jobs commit together": ["DELETE FROM torture_order WHERE call = '{committed}'"],
+    "a key has one job, and every caller its id": [
+        "UPDATE holdfast_body SET key = (SELECT min(key) FROM holdfast_body) WHERE key = (SELECT max(key) FROM holdfast_body)"
+    ],
+    "a job ends once, under its current token": [
+        f"""UPDATE holdfast_job SET result = '{{{{"call":"other","token":1}}}}' WHERE seq = {_A_GLANCE}"""
+    ],
+    "effects committed with a job happen once": ["INSERT INTO torture_effect SELECT call, token FROM torture_effect LIMIT 1"],
+    "no job runs more often than it may": [f"UPDATE holdfast_job SET attempts_max = 0 WHERE seq = {_A_GLANCE}"],
+    "every job ends as its code decided": [
+        f"UPDATE holdfast_job SET state = 'failed', attempts_max = 99 WHERE seq = {_A_GLANCE}"
+    ],
+    "event logs are gapless and legal": [f"DELETE FROM holdfast_event WHERE number = 2 AND job = {_A_GLANCE}"],
+    "the tables agree with the jobs": [f"DELETE FROM holdfast_finished WHERE seq = {_A_GLANCE}"],
+}
+
+
+@pytest.mark.slow
+def test_sixty_kills_and_every_kind_of_damage_is_seen(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "holdfast.torture", "--kills", "60", "--seed", "5", "--dir", str(tmp_path), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr.startswith("seed 5,")
+    found = json.loads(done.stdout)
+    assert found["ok"]
+    assert found["kills"] >= 60
+    assert found["command"].endswith("-m holdfast.torture --kills 60 --seed 5 --workers 4 --enqueuers 3")
+    assert {promise["promise"]: promise["broken"] for promise in found["promises"]} == dict.fromkeys(CHECKS, 0)
+    directory = Path(found["directory"])
+    sound = gather(str(directory / "ledgers"), str(directory / "jobs.db"))
+    assert found["acknowledged"] == len(sound.acknowledged) > 100
+    for promise, statements in DAMAGE.items():
+        broken = {verdict.promise for verdict in judge(_damaged(directory, sound, statements)) if verdict.broken}
+        assert promise in broken, f"{statements} was not noticed"
+
+
+def _damaged(directory: Path, sound: Evidence, statements: list[str]) -> Evidence:
+    calls = sound.calls.values()
+    names = {
+        "bulk": next(call.call for call in calls if call.how == "bulk" and call.id),
+        "rolled_back": next(call.call for call in calls if call.rolled_back),
+        "committed": next(call.call for call in calls if call.how == "transaction" and call.id),
+    }
+    copy = directory / "damaged.db"
+    connection = sqlite3.connect(copy)
+    original = sqlite3.connect(directory / "jobs.db")
+    original.backup(connection)  # a copy of the file alone would miss what is still in its log
+    original.close()
+    for statement in statements:
+        assert connection.execute(statement.format(**names)).rowcount > 0, statement
+    connection.commit()
+    connection.close()
+    return gather(str(directory / "ledgers"), str(copy))
+
+
+def test_a_damaged_file_is_seen() -> None:
+    evidence = gather_nothing()
+    evidence.integrity = ["row 7 missing from index"]
+    assert file_whole(evidence) == (1, ["row 7 missing from index"])
+
+
+def gather_nothing() -> Evidence:
+    return Evidence({}, set(), {}, set(), Counter(), {}, {}, set(), Counter(), [], ["ok"], 0)
+
+
+def test_a_plan_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="give one of them"):
+        plan_of(1.0, 10, 1, 1, 1, str(tmp_path))
+    with pytest.raises(SettingError, match="workers 0 must be 1 or more"):
+        plan_of(None, 10, 1, 0, 1, str(tmp_path))
+    with pytest.raises(SettingError, match="minutes 0 must be more than 0"):
+        plan_of(0.0, None, 1, 1, 1, str(tmp_path))

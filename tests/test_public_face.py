@@ -1,0 +1,109 @@
+"""What `import holdfast` gives, exactly, and that sync and async have the same face."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast import Client, Context, Holdfast, HoldfastError, Task, Worker, errors
+
+PUBLIC = [
+    "AsyncBatch", "Attempt", "Batch", "Cancelled", "Client", "Conflict", "Context", "Event", "Fatal", "Holdfast",
+    "HoldfastError", "IllegalMove", "Job", "JobNotFound", "Key", "Lease", "LeaseLost", "NewJob", "PayloadError", "QueueFull",
+    "Retry", "RetryAfter", "SettingError", "Skip", "Snooze", "State", "StoreUnavailable", "Task", "UnknownTask", "Worker",
+]  # fmt: skip
+CLIENT = [
+    "cancel", "claim", "delete", "enqueue", "enqueue_many", "events", "fail", "find", "finish", "get", "jobs", "prune", "release",
+    "renew", "retry", "skip", "stats", "wait",
+]  # fmt: skip
+TWINS = {"wait": "await_"}
+"""`await` is a keyword."""
+
+
+def test_the_public_names_are_exactly_these() -> None:
+    assert holdfast.__all__ == PUBLIC
+    for name in PUBLIC:
+        assert getattr(holdfast, name).__name__ == name
+
+
+def test_the_package_re_exports_and_does_nothing_else() -> None:
+    tree = ast.parse(Path(holdfast.__file__).read_text(encoding="utf-8"))
+    docstring, *statements = tree.body
+    assert isinstance(docstring, ast.Expr)
+    assigned = [
+        target.id for statement in statements if isinstance(statement, ast.Assign) for target in statement.targets
+        if isinstance(target, ast.Name)
+    ]  # fmt: skip
+    assert assigned == ["__all__", "__version__"]
+    imports = [statement for statement in statements if isinstance(statement, ast.ImportFrom)]
+    assert len(imports) + len(assigned) == len(statements)
+    imported = {alias.asname or alias.name for statement in imports for alias in statement.names}
+    assert imported == set(PUBLIC)
+
+
+def test_importing_it_needs_only_msgspec_and_opens_nothing() -> None:
+    script = "import sys; before = set(sys.modules); import holdfast; print(*(set(sys.modules) - before))"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    loaded = {name.partition(".")[0] for name in ended.stdout.split()}
+    foreign = loaded - sys.stdlib_module_names
+    assert foreign - {"typing_extensions"} == {"holdfast", "msgspec"}  # msgspec uses the former where it is there
+
+
+def test_every_error_has_one_parent_and_is_public() -> None:
+    own = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if kind.__module__ == errors.__name__]
+    for kind in own:
+        assert issubclass(kind, HoldfastError)
+        assert kind.__name__ in PUBLIC
+
+
+def test_the_client_has_exactly_these_methods_and_each_its_async_twin() -> None:
+    public = {name for name, _ in inspect.getmembers(Client, inspect.isfunction) if not name.startswith("_")}
+    twins = {TWINS.get(name, f"a{name}") for name in CLIENT}
+    assert public == set(CLIENT) | twins | {"on"}
+
+
+@pytest.mark.parametrize("method", CLIENT)
+def test_a_twin_takes_the_same_and_gives_the_same(method: str) -> None:
+    plain, twin = getattr(Client, method), getattr(Client, TWINS.get(method, f"a{method}"))
+    assert inspect.iscoroutinefunction(twin) or inspect.isasyncgenfunction(twin)
+    assert inspect.signature(plain).parameters == inspect.signature(twin).parameters
+    given = inspect.signature(twin).return_annotation
+    assert given == inspect.signature(plain).return_annotation.replace("Iterator", "AsyncIterator").replace("Batch", "AsyncBatch")
+
+
+def test_tasks_workers_and_contexts_have_their_twins() -> None:
+    for cls, methods in ((Task, ["enqueue"]), (Worker, ["run", "run_until_empty"]), (Context, ["finish"])):
+        for method in methods:
+            plain, twin = getattr(cls, method), getattr(cls, f"a{method}")
+            assert inspect.iscoroutinefunction(twin)
+            assert inspect.signature(plain).parameters == inspect.signature(twin).parameters
+
+
+def test_what_the_design_names_is_there() -> None:
+    for name in ("task", "worker", "on", "migrate", "close", "tasks", "task_named"):
+        assert hasattr(Holdfast, name)
+    for name in ("enqueue", "aenqueue", "bind", "using"):
+        assert hasattr(Task, name)
+    for name in ("run", "run_until_empty", "stop"):
+        assert hasattr(Worker, name)
+    for name in ("progress", "emit", "meter", "finish", "token", "job"):
+        assert hasattr(Context, name) or name in inspect.signature(Context).parameters
+    job = set(inspect.signature(holdfast.Job).parameters) | {"handle", "final"}
+    assert job >= {
+        "id", "handle", "task", "queue", "state", "priority", "attempt", "attempts_max", "arguments", "result", "error", "errors",
+        "progress", "meter", "key", "tags", "meta", "parent", "created_at", "run_after", "started_at", "finished_at", "created",
+        "same_arguments",
+    }  # fmt: skip
+
+
+def test_every_public_thing_says_what_it_is() -> None:
+    for name in PUBLIC:
+        assert inspect.getdoc(getattr(holdfast, name)), name
+    for method in CLIENT:
+        assert getattr(Client, method).__doc__, method
