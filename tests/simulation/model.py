@@ -51,6 +51,12 @@ class Model:
     keys: dict[str, Holding] = field(default_factory=dict)
     accepted: int = 0
 
+    def reboot(self) -> None:
+        """No lease from before counts any more."""
+        self.tick = 0.0
+        for job in self.jobs.values():
+            job.beat = float("-inf")
+
     # Enqueue
 
     def enqueue(self, id: str, queue: str, priority: int, attempts: int, delay: float, key: Key | None) -> str:

@@ -90,6 +90,11 @@ class EngineAgainstModel(RuleBasedStateMachine):
         self.clock.jump(seconds)
         self.model.now += seconds
 
+    @rule()
+    def the_machine_is_rebooted(self) -> None:
+        self.clock.reboot()
+        self.model.reboot()
+
     # Verbs
 
     @rule(
@@ -127,7 +132,16 @@ class EngineAgainstModel(RuleBasedStateMachine):
     @precondition(lambda self: self.leases)
     @rule(pick=PICK, outcome=st.sampled_from(sorted(OUTCOMES)))
     def settle(self, pick: int, outcome: str) -> None:
-        lease = self.leases[-1 - pick % min(3, len(self.leases))]
+        self.settle_one(self.leases[-1 - pick % min(3, len(self.leases))], outcome)
+
+    @precondition(lambda self: self.leases)
+    @rule(outcome=st.sampled_from(sorted(OUTCOMES)))
+    def settle_late(self, outcome: str) -> None:
+        """Its lease is over, but nobody has looked."""
+        self.time_passes(21.0)
+        self.settle_one(self.leases[-1], outcome)
+
+    def settle_one(self, lease: Lease, outcome: str) -> None:
         verbs: dict[str, Callable[[], object]] = {
             "finish": lambda: self.app.finish(lease, 1),
             "fail": lambda: self.app.fail(lease, "broken"),

@@ -29,8 +29,8 @@ _COUNTED: Final = (
 
 class LiveDisplay:
     def __init__(self, console: Console) -> None:
-        self._console = console
-        self._live = Live(console=console, refresh_per_second=8, transient=True)
+        # Drawn only when we say so: rich's own thread can draw between a line and its frame, and leave half a frame behind.
+        self._live = Live(console=console, auto_refresh=False, transient=True)
         self._began = time.monotonic()
 
     def say(self, text: str, style: str = "") -> None:
@@ -38,14 +38,13 @@ class LiveDisplay:
         self._live.console.print(facts_grid([(f"{elapsed:5.1f}s", Text(text, style))], "dim"))
 
     def show(self, picture: Picture) -> None:
-        self._live.update(Group(Text(""), _workers(picture), _counts(picture), *_bars(picture.running())))
+        self._live.update(Group(Text(""), _workers(picture), _counts(picture), *_bars(picture.running())), refresh=True)
 
     def __enter__(self) -> LiveDisplay:
         self._live.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        self._live.update(Text(""))
         self._live.stop()
 
 

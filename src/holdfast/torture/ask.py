@@ -16,7 +16,7 @@ from holdfast.domain.key import Key
 from holdfast.errors import IllegalMove
 from holdfast.task import Task
 from holdfast.torture.plan import chance_of
-from holdfast.torture.tasks import WEIGHTS, app, connect, ledger, poison
+from holdfast.torture.tasks import WEIGHTS, app, connect, crash, ledger, poison
 
 BACKLOG_MAX: Final = 1_500
 KEYS: Final = 40
@@ -123,7 +123,7 @@ class Enqueuer:
     def _task(self, key: int | None = None) -> AnyTask:
         chance = self._chance
         task = chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
-        attempts = None if task is poison or chance.random() < 0.5 else chance.choice((3, 8, 25))
+        attempts = None if task in (crash, poison) or chance.random() < 0.5 else chance.choice((3, 8, 25))
         run_after = chance.uniform(0.0, 2.0) if chance.random() < 0.15 else None
         named = None if key is None else Key("torture", key, failed="hold")
         priority = chance.choice((1, 100, 100, 500))

@@ -14,7 +14,7 @@ WORKERS_DEFAULT: Final = 4
 ENQUEUERS_DEFAULT: Final = 3
 LEASES_SECONDS: Final = (0.5, 0.7, 1.0)
 """Short, so that a job that was cut off comes back within a run of minutes."""
-PAUSE_MEAN_SECONDS: Final = 0.08
+PAUSE_MEAN_SECONDS: Final = 0.07
 PAUSE_SECONDS_MAX: Final = 0.6
 STOP_SHARE: Final = 0.1
 """So many of the blows are SIGSTOP for longer than a lease, followed by SIGCONT; the rest are SIGKILL."""

@@ -175,8 +175,9 @@ class Clerk:
         beating = self._beat_due()
         room = 0 if closing else self._room(now)
         looking = room > 0 and (self._look or tending)
-        if not self._unsent and not beating and (looking or tending) and not self._store.read(self._anything(looking)):
-            self._look = looking = tending = False
+        if not self._unsent and not beating and (self._look or tending):
+            found = self._store.read(self._anything(looking))
+            self._look, looking, tending = False, found and looking, found
             self._tended_at = now
         if not (self._unsent or beating or looking or tending):
             return self._pause(now, closing)
@@ -308,6 +309,7 @@ class Clerk:
                 self._unsent.append(self._report(run, outcome))
             elif self._runs.get(run.claimed.seq) is run:  # else the job has come back, and is another run's by now
                 del self._runs[run.claimed.seq]
+                self._look = True  # its slot is free, and nothing that is filed will make us claim for it
         self._count(now, count)
         if self._said and now - self._said_at >= SAID_SECONDS:
             self._said_at = now
