@@ -37,14 +37,29 @@ class JumpingClock(SystemClock):
 def worker(
     name: str, lease: float = 0.6, concurrency: int = 4, grace: float = 30.0, until_empty: bool = False,
     dies_after_claim: bool = False, jump: tuple[str, int] | None = None, queues: list[str] | None = None,
+    no_threads: str | None = None,
 ) -> None:  # fmt: skip
     logging.basicConfig(level=logging.INFO, format="%(name)s %(levelname)s %(message)s")
     if jump is not None:
         app.store.clock = JumpingClock(*jump)
     if dies_after_claim:
         app.store.probe = _die_after_claim()
+    if no_threads is not None:
+        _refuse_threads(no_threads)
     someone = app.worker(queues=queues, name=name, lease=lease, concurrency=concurrency, grace=grace)
     someone.run_until_empty() if until_empty else someone.run()
+
+
+def _refuse_threads(switch: str) -> None:
+    """While a file is there, the system has no thread left for a job."""
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name.startswith(("holdfast-job-", "holdfast-process-")) and os.path.exists(switch):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    threading.Thread.start = refuse  # type: ignore[method-assign, assignment]
 
 
 def _die_after_claim() -> Callable[[str], None]:

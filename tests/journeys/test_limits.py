@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -65,6 +66,24 @@ def test_a_thread_that_does_not_listen_is_left_behind_when_its_job_is_cancelled(
     scene.await_line("end", "long")
     scene.await_beats(worker, 2)
     assert scene.written(job) == before
+
+
+@pytest.mark.parametrize("task", [tasks.quick, tasks.apart])
+def test_a_job_that_cannot_be_started_is_not_held_forever(scene: Scene, tmp_path: Path, task: AnyTask) -> None:
+    """No thread to be had: the attempt has failed, also where another job's end should have started it."""
+    switch = tmp_path / "no-threads"
+    switch.touch()
+    jobs = [scene.enqueue(tasks.awaiting, f"other-{number}", 0.0) for number in range(200)]
+    refused = scene.enqueue(task, "refused", None if task is tasks.quick else 0.0, attempts=1_000)
+    jobs += [scene.enqueue(tasks.awaiting, f"more-{number}", 0.0) for number in range(50)]
+    worker = scene.worker("poor", lease=LEASE, concurrency=1, no_threads=str(switch))
+    for job in jobs:
+        assert scene.app.wait(job.id, timeout=10).state is State.SUCCEEDED
+    until(lambda: scene.job(refused).errors, "its failure is written down")
+    assert "can't start new thread" in scene.job(refused).errors[0].message
+    switch.unlink()
+    assert scene.app.wait(refused.id, timeout=10).state is State.SUCCEEDED
+    assert worker.alive
 
 
 def _alive(pid: int) -> bool:

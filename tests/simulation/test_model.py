@@ -214,5 +214,5 @@ def test_the_engine_does_what_the_model_does(template: Path, part: int) -> None:
     if not settings().derandomize:
         run_state_machine_as_test(machine, settings=settings(stateful_step_count=80))
         return
-    steady = settings(max_examples=120, stateful_step_count=50, derandomize=False, database=None)
+    steady = settings(max_examples=200, stateful_step_count=50, derandomize=False, database=None)
     run_state_machine_as_test(seed(part)(machine), settings=steady)

@@ -338,6 +338,29 @@ def test_a_task_whose_transaction_was_rolled_back_has_not_finished(app: Holdfast
     assert "was not committed" in str(failed.error)
 
 
+@pytest.mark.xfail(strict=True, reason="the clerk has taken the event and waits for the lock that this transaction holds")
+def test_what_a_task_said_before_it_finished_in_its_transaction_is_kept(app: Holdfast, path: str) -> None:
+    trying = threading.Event()
+
+    @app.task(name="says")
+    def says(ctx: Context) -> None:
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            app.store.probe = lambda what: trying.set() if what == "begin" else None
+            ctx.emit("noted", {"n": 1})
+            ctx.meter(pages=3)
+            assert trying.wait(10)
+            ctx.finish(on=connection)
+            connection.execute("COMMIT")
+
+    job = says.enqueue()
+    app.worker(concurrency=1).run_until_empty()
+    done = app.get(job.id)
+    assert done is not None
+    assert done.meter == {"pages": 3.0}
+    assert [event.kind for event in app.events(job.id)] == ["enqueued", "started", "noted", "succeeded"]
+
+
 def test_ctx_finish_refuses_the_wrong_twin_and_another_database(app: Holdfast, tmp_path: Path) -> None:
     other = app_at(str(tmp_path / "other.db"))
     said: list[str] = []

@@ -24,8 +24,8 @@ def torture(
     minutes: Annotated[float | None, typer.Option("--minutes", show_default=False, help="For so long.")] = None,
     kills: Annotated[int | None, typer.Option("--kills", show_default=False, help="Until so many were killed.")] = None,
     seed: Annotated[int | None, typer.Option("--seed", show_default=False, help="Repeat the run of this seed.")] = None,
-    workers: Annotated[int, typer.Option("--workers", min=1, help="Worker processes.")] = 3,
-    enqueuers: Annotated[int, typer.Option("--enqueuers", min=1, help="Enqueueing processes.")] = 2,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Worker processes.")] = 4,
+    enqueuers: Annotated[int, typer.Option("--enqueuers", min=1, help="Enqueueing processes.")] = 3,
     dir: Annotated[
         str | None, typer.Option("--dir", show_default=False, help="Where database and ledgers go; a temporary one if not given.")
     ] = None,

@@ -2,21 +2,19 @@
 
 The caller's transaction stays the caller's: nothing is committed here. Each operation takes the write lock and runs inside a
 savepoint, so that one that fails leaves nothing of its own behind, and all that the caller wrote before. `inside` says how,
-once, for sync and async; a link is the little that differs from library to library.
+once, for sync and async; what differs from library to library is in `links`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import sqlite3
-import weakref
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
-from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeVar
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
 
 from holdfast.errors import SettingError, StoreUnavailable
+from holdfast.store.links import Alchemy, AsyncLink, Link, Sqlite3, link_to
 from holdfast.store.migrate import pending
 from holdfast.store.op import Make, Moment, Op, Row, Statement
 from holdfast.store.sql import load, values
@@ -35,26 +33,6 @@ _CONTROL: Final = {
     "keep": "RELEASE holdfast_on",
     "undo": "ROLLBACK",
 }
-
-
-class State(NamedTuple):
-    """How the caller's connection stands."""
-
-    in_transaction: bool
-    autocommit: bool
-
-
-class Link(Protocol):
-    """A library's connection, sync. `parameters` are a tuple, or a list of tuples for as many executions."""
-
-    def execute(self, sql: str, parameters: Any) -> list[Row]: ...
-    def state(self) -> State: ...
-
-
-class AsyncLink(Protocol):
-    def execute(self, sql: str, parameters: Any) -> Awaitable[list[Row]]: ...
-    def state(self) -> Awaitable[State]: ...
-    def alone(self) -> AbstractAsyncContextManager[Any]: ...
 
 
 class Borrowed:
@@ -119,6 +97,12 @@ class AsyncBorrowed:
             except StopIteration as end:
                 value: T = end.value
                 return value
+
+
+def borrow(on: object, store_path: str | None = None) -> Borrowed | AsyncBorrowed:
+    """Our side of a caller's connection or session, whatever library it comes from. Nothing is opened yet."""
+    link = link_to(on)
+    return Borrowed(link, store_path) if isinstance(link, Sqlite3 | Alchemy) else AsyncBorrowed(link, store_path)
 
 
 def inside(make: Make[T], moment: Moment, store_path: str | None) -> Op[T]:
@@ -220,141 +204,3 @@ def translated(error: Exception) -> Exception:
     if "created in a thread" in str(cause):
         return SettingError("on= is a connection of another thread; open one in this thread, or with check_same_thread=False")
     return explain(cause, "the database of on=")
-
-
-# The libraries
-
-
-def borrow(on: object, store_path: str | None = None) -> Borrowed | AsyncBorrowed:
-    """Our side of a caller's connection or session, whatever library it comes from. Nothing is opened yet."""
-    if isinstance(on, sqlite3.Connection):
-        return Borrowed(_Sqlite3(on), store_path)
-    for cls in type(on).__mro__:
-        library = cls.__module__.partition(".")[0]
-        if library == "aiosqlite" and cls.__name__ == "Connection":
-            return AsyncBorrowed(_Aiosqlite(on), store_path)
-        if library == "sqlalchemy" and cls.__name__ in _ALCHEMY:
-            _check_dialect(on)
-            is_session = cls.__name__.lower().endswith("session")
-            link = _ALCHEMY[cls.__name__](on, is_session)
-            return Borrowed(link, store_path) if isinstance(link, _Alchemy) else AsyncBorrowed(link, store_path)
-    raise SettingError(f"on= cannot be a {type(on).__module__}.{type(on).__qualname__}; pass {SUPPORTED}")
-
-
-def in_autocommit(raw: sqlite3.Connection) -> bool:
-    """Python 3.12 has a second way to say it; where that is in use, `isolation_level` means nothing."""
-    autocommit = getattr(raw, "autocommit", None)
-    return autocommit if isinstance(autocommit, bool) else raw.isolation_level is None
-
-
-class _Sqlite3:
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def execute(self, sql: str, parameters: Any) -> list[Row]:
-        connection = self._connection
-        cursor, text_factory = connection.cursor(), connection.text_factory
-        cursor.row_factory, connection.text_factory = None, str
-        try:
-            run = cursor.executemany if isinstance(parameters, list) else cursor.execute
-            return run(sql, parameters).fetchall()
-        finally:
-            connection.text_factory = text_factory
-
-    def state(self) -> State:
-        return State(self._connection.in_transaction, in_autocommit(self._connection))
-
-
-class _Aiosqlite:
-    _locks: ClassVar[weakref.WeakKeyDictionary[Any, asyncio.Lock]] = weakref.WeakKeyDictionary()
-
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
-
-    async def execute(self, sql: str, parameters: Any) -> list[Row]:
-        await self.state()
-        text_factory, self._connection.text_factory = self._connection.text_factory, str
-        try:
-            async with self._connection.cursor() as cursor:
-                cursor.row_factory = None
-                await (cursor.executemany if isinstance(parameters, list) else cursor.execute)(sql, parameters)
-                return [tuple(row) for row in await cursor.fetchall()]
-        finally:
-            self._connection.text_factory = text_factory
-
-    async def state(self) -> State:
-        try:
-            raw: sqlite3.Connection = self._connection._conn
-        except ValueError:
-            raise SettingError("on= is an aiosqlite connection that is not open; pass `await aiosqlite.connect(...)`") from None
-        return State(raw.in_transaction, in_autocommit(raw))
-
-    def alone(self) -> AbstractAsyncContextManager[Any]:
-        """Tasks may share an aiosqlite connection: their savepoints must not interleave."""
-        return self._locks.setdefault(self._connection, asyncio.Lock())
-
-
-class _Alchemy:
-    def __init__(self, on: Any, is_session: bool) -> None:
-        self._connection: Callable[[], Any] = on.connection if is_session else lambda: on
-
-    def execute(self, sql: str, parameters: Any) -> list[Row]:
-        return _rows(self._connection().exec_driver_sql(sql, parameters))
-
-    def state(self) -> State:
-        connection = self._connection()
-        if not connection.in_transaction():
-            connection.exec_driver_sql("SELECT 1")  # any statement makes it begin, as its own listeners want it begun
-        raw = connection.connection.dbapi_connection
-        return State(raw.in_transaction, in_autocommit(raw))
-
-
-class _AsyncAlchemy:
-    def __init__(self, on: Any, is_session: bool) -> None:
-        self._on, self._is_session = on, is_session
-
-    async def _connection(self) -> Any:
-        return await self._on.connection() if self._is_session else self._on
-
-    async def execute(self, sql: str, parameters: Any) -> list[Row]:
-        return _rows(await (await self._connection()).exec_driver_sql(sql, parameters))
-
-    async def state(self) -> State:
-        connection = await self._connection()
-        if not connection.in_transaction():
-            await connection.exec_driver_sql("SELECT 1")
-        return await _Aiosqlite((await connection.get_raw_connection()).driver_connection).state()
-
-    def alone(self) -> AbstractAsyncContextManager[Any]:
-        return nullcontext()
-
-
-_ALCHEMY: Final[dict[str, Callable[[Any, bool], _Alchemy | _AsyncAlchemy]]] = {
-    "Connection": _Alchemy,
-    "Session": _Alchemy,
-    "scoped_session": _Alchemy,
-    "AsyncConnection": _AsyncAlchemy,
-    "AsyncSession": _AsyncAlchemy,
-    "async_scoped_session": _AsyncAlchemy,
-}
-
-
-def _rows(result: Any) -> list[Row]:
-    return [tuple(row) for row in result.fetchall()] if result.returns_rows else []
-
-
-def _check_dialect(on: Any) -> None:
-    try:
-        dialect = (on.get_bind() if hasattr(on, "get_bind") else on).dialect
-    except Exception as error:
-        raise SettingError(
-            f"on= is a session without one database of its own ({_line(error)}); pass session.connection(...)"
-        ) from error
-    if dialect.name != "sqlite" or not dialect.driver.startswith(("pysqlite", "aiosqlite")):
-        raise SettingError(
-            f"on= speaks {dialect.name}+{dialect.driver}, and this app's store is SQLite; use sqlite+pysqlite or sqlite+aiosqlite"
-        )
-
-
-def _line(error: Exception) -> str:
-    return str(error).partition("\n")[0]

@@ -343,6 +343,7 @@ class Clerk:
             change = Change("finish", State.SUCCEEDED, outcome.result)
         else:
             change = settle(claimed.attempt, claimed.attempts_max, outcome, run.task.retry, random.random())
+            _log_failure(run, change)
         report = Report(claimed.seq, claimed.token, claimed.lane, claimed.attempt, change)
         if run.context is not None:
             self._progressed_at.pop(claimed.seq, None)
@@ -429,3 +430,12 @@ class Clerk:
         return self._store.read(make)
 
 
+def _log_failure(run: Run, change: Change) -> None:
+    if change.error is None:
+        return
+    claimed = run.claimed
+    then = "it has failed for good" if change.delay_seconds is None else f"again in {change.delay_seconds:.1f} s"
+    log.warning(
+        "job %s (%s), attempt %d of %d: %s; %s",
+        claimed.id, run.task.name, claimed.attempt, claimed.attempts_max, change.error.line, then,
+    )  # fmt: skip

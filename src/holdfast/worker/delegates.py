@@ -33,7 +33,11 @@ class Delegates:
         """From any thread."""
         pool = self._open()
         for run in runs:
-            self._start(pool, run)
+            try:
+                self._start(pool, run)
+            except RuntimeError as error:  # the system has no thread for its process
+                self._runs.pop(run.handle, None)
+                self._desk.refuse(run, error)
 
     def stop(self, run: Run) -> None:
         """From any thread: kill its process."""

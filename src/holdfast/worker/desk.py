@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from holdfast.domain.job import Claimed
-from holdfast.domain.outcome import Outcome
+from holdfast.domain.outcome import Failed, JobError, Outcome
 from holdfast.registry import AnyTask
 from holdfast.worker.context import Context
 
@@ -73,7 +73,7 @@ class Desk:
                 self.active[id(run)] = run
         return started
 
-    def end(self, run: Run, outcome: Outcome) -> Run | None:
+    def end(self, run: Run, outcome: Outcome, *, take_next: bool = True) -> Run | None:
         """A run ended: its outcome is kept for the clerk, and its slot goes to the next run, which is returned."""
         with self._lock:
             if run.ended:
@@ -84,11 +84,16 @@ class Desk:
                 self.emptied.set()
             self.outcomes.append((run, run.verdict or outcome))
             following = None
-            if self.waiting and not self.closed and len(self.active) < self.slots:
+            if take_next and self.waiting and not self.closed and len(self.active) < self.slots:
                 following = self.waiting.popleft()
                 self.active[id(following)] = following
         self.call_clerk()
         return following
+
+    def refuse(self, run: Run, error: Exception) -> None:
+        """A run that could not be started has failed: held and renewed, but run by nobody, its job would never end."""
+        # The next is left to the clerk: it would fail as this one did, and so would the one after it.
+        self.end(run, Failed(JobError("StartError", f"its worker could not start it: {error}")), take_next=False)
 
     def close(self) -> list[Run]:
         """Nothing starts from now on; what has not started comes back."""

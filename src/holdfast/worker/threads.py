@@ -22,15 +22,20 @@ class ThreadPool:
     def start(self, runs: list[Run]) -> None:
         """From any thread; as many threads as jobs run at once, and no more."""
         for run in runs:
-            with self._lock:
-                spare = self._idle > 0
-                if spare:
-                    self._idle -= 1
-                else:
-                    self._threads += 1
-            if not spare:
-                threading.Thread(target=self._work, name=f"holdfast-job-{self._threads}", daemon=True).start()
-            self._runs.put(run)
+            try:
+                self._provide_thread()
+            except RuntimeError as error:  # the system has no more
+                self._desk.refuse(run, error)
+            else:
+                self._runs.put(run)
+
+    def _provide_thread(self) -> None:
+        with self._lock:
+            if self._idle > 0:
+                self._idle -= 1
+                return
+            threading.Thread(target=self._work, name=f"holdfast-job-{self._threads + 1}", daemon=True).start()
+            self._threads += 1
 
     def stop(self, run: Run) -> None:
         """Nothing can be done but tell its context, which was done."""

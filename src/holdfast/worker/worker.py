@@ -90,7 +90,12 @@ class Worker:
         """The same inside an event loop that is running already: coroutine functions run in it."""
         refuse_while_loading()
         loop = asyncio.get_running_loop()
-        self._open(loop)
+        signals = self._listen(loop)
+        try:
+            self._open(loop)
+        except BaseException:
+            self._unlisten(loop, signals)
+            raise
         clerk = self._clerk
         assert clerk is not None
         done = asyncio.Event()
@@ -104,7 +109,6 @@ class Worker:
             finally:
                 loop.call_soon_threadsafe(done.set)
 
-        signals = self._listen(loop)
         threading.Thread(target=work, name="holdfast-clerk", daemon=True).start()
         try:
             await done.wait()
@@ -113,8 +117,7 @@ class Worker:
             await done.wait()
             raise
         finally:
-            for number in signals:
-                loop.remove_signal_handler(number)
+            self._unlisten(loop, signals)
             await self._close()
         if failure:
             raise failure[0]
@@ -157,6 +160,10 @@ class Worker:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled, number)
         return [signal.SIGTERM, signal.SIGINT]
+
+    def _unlisten(self, loop: asyncio.AbstractEventLoop, signals: list[signal.Signals]) -> None:
+        for number in signals:
+            loop.remove_signal_handler(number)
 
     def _signalled(self, number: signal.Signals) -> None:
         log.info("%s: %s", number.name, "handing back what runs" if self._stops else "finishing what runs")

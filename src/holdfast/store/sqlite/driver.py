@@ -240,6 +240,8 @@ class SqliteStore:
     def _begin(self, raw: sqlite3.Connection) -> None:
         """BEGIN IMMEDIATE, with a short random wait while another process writes."""
         self._tell("begin")
+        if raw.in_transaction:
+            raw.execute("ROLLBACK")  # an interrupt can leave one behind that was begun for nobody
         self._patiently(lambda: raw.execute("BEGIN IMMEDIATE"))
 
     def _patiently(self, action: Callable[[], Any]) -> Any:
