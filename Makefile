@@ -5,8 +5,12 @@ BIN := $(VENV)/bin
 
 .PHONY: demo test check bench torture clean
 
+OK := import sys; sys.exit(sys.version_info < (3, 11))
+
 $(VENV)/.installed-%: pyproject.toml
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -c "$(OK)" 2>/dev/null || $(PYTHON) -c "$(OK)" || \
+	    { echo "Holdfast needs Python 3.11 or newer; $(PYTHON) is older. Try: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 2; }
+	@$(BIN)/python -c "$(OK)" 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e ".[$*]"
 	@touch $@
 

@@ -46,3 +46,7 @@ def test_both_commands_of_a_fresh_machine_are_in_the_readme_and_in_the_makefile(
         assert f"make {command}" in README
         assert re.search(rf"^{command}:", makefile, flags=re.MULTILINE)
 
+
+def test_no_placeholder_is_left_in_the_documents() -> None:
+    for document in ROOT.glob("*.md"):
+        assert not re.search(r"FIGURES|TBD|lorem", document.read_text(encoding="utf-8")), document.name

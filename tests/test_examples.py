@@ -62,7 +62,9 @@ def run(name: str, where: Path) -> list[str]:
         env={**os.environ, "PYTHONPATH": str(SOURCES), "PYTHONIOENCODING": "utf-8"},
     )
     assert ended.returncode == 0, ended.stderr
-    assert ended.stderr == ""
+    assert [
+        line for line in ended.stderr.splitlines() if "the line is busy" not in line
+    ] == []  # what quickstart shows on purpose
     return ended.stdout.splitlines()
 
 

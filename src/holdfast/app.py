@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from holdfast.client import Client
 from holdfast.domain.bounds import SECONDS_MAX
@@ -26,17 +26,12 @@ from holdfast.settings import (
     open_store,
     url_of,
 )
-from holdfast.store.sqlite.clock import Clock
+from holdfast.store.clock import Clock
 from holdfast.task import Task, check_priority, task_name
 from holdfast.worker.context import Context, Detached
 from holdfast.worker.worker import Worker, check_lease
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-class _Anything:
-    """For type checkers: only a function whose first parameter takes any object takes this, and it asks for no Context."""
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Holdfast(Client):
@@ -54,11 +49,7 @@ class Holdfast(Client):
     # Tasks
 
     @overload
-    def task(self, fn: Callable[Concatenate[_Anything, P], R], /) -> Task[Concatenate[Any, P], R]: ...
-    @overload
-    def task(self, fn: Callable[Concatenate[Context, P], R], /) -> Task[P, R]: ...
-    @overload
-    def task(self, fn: Callable[P, R], /) -> Task[P, R]: ...
+    def task(self, fn: F, /) -> Task[F]: ...
     @overload
     def task(
         self,
@@ -141,9 +132,7 @@ class Holdfast(Client):
     def __enter__(self) -> Holdfast:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -170,19 +159,13 @@ class TaskMaker:
         self._lease = None if lease is None else check_lease(lease)
         self._retry = retry or Retry()
 
-    @overload
-    def __call__(self, fn: Callable[Concatenate[_Anything, P], R], /) -> Task[Concatenate[Any, P], R]: ...
-    @overload
-    def __call__(self, fn: Callable[Concatenate[Context, P], R], /) -> Task[P, R]: ...
-    @overload
-    def __call__(self, fn: Callable[P, R], /) -> Task[P, R]: ...
-    def __call__(self, fn: Callable[..., Any], /) -> Any:
+    def __call__(self, fn: F, /) -> Task[F]:
         if not callable(fn) or inspect.isclass(fn):
             raise SettingError(f"@app.task got {fn!r}; it takes a function")
         name = check_name("task", self._name or task_name(fn))
         if self._process and "<locals>" in fn.__qualname__:
             raise SettingError(f"task {name}: process=True needs a function at the top level of a module")
-        task: Task[Any, Any] = Task(
+        task: Task[F] = Task(
             fn,
             self._app,
             name=name,
@@ -192,7 +175,7 @@ class TaskMaker:
             lease_seconds=self._lease,
             process=self._process,
             takes_context=takes_context(fn),
-            detached=lambda: _detached(name, self._queue),
+            detached=lambda: _detached(name),
         )
         self._app.registry.add(task)
         return task
@@ -219,7 +202,7 @@ def _is_context(annotation: Any) -> bool:
     return annotation is Context
 
 
-def _detached(name: str, queue: str) -> Context:
+def _detached(name: str) -> Context:
     def no_job() -> Job:
         raise SettingError(f"task {name} was called directly: there is no job; enqueue it to have one")
 

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from holdfast.errors import SettingError
-from holdfast.store.adapters import AsyncBorrowed, Borrowed, borrow
+from holdfast.store.adapters import AsyncBorrowed, Borrowed
 from holdfast.store.op import Make, Moment
-from holdfast.store.sqlite.clock import Clock
+from holdfast.store.store import Store
 
 T = TypeVar("T")
-
-
-class Store(Protocol):
-    """The app's own store: where the caller's database must be, and what time it is."""
-
-    @property
-    def path(self) -> str: ...
-    @property
-    def clock(self) -> Clock: ...
 
 
 class On:
     """Runs operations through a connection or session that somebody else begins, commits and closes."""
 
     def __init__(self, connection: Any, store: Store) -> None:
-        self._connection = borrow(connection, store.path)
+        self._connection = store.borrow(connection)
         self._clock = store.clock
 
     def write(self, make: Make[T]) -> T:

@@ -11,7 +11,7 @@ from holdfast.errors import PayloadError, SettingError, UnknownTask
 from holdfast.store.rows import Names
 from holdfast.task import Task
 
-AnyTask = Task[Any, Any]
+AnyTask = Task[Any]
 _DEFAULT_RETRY = Retry()
 
 

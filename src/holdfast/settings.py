@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from holdfast.errors import SettingError, StoreUnavailable
-from holdfast.store.sqlite.clock import Clock
+from holdfast.store.clock import Clock
 from holdfast.store.sqlite.driver import SqliteStore
+from holdfast.store.store import Store
 
 URL_VARIABLE: Final = "HOLDFAST_URL"
 URL_DEFAULT: Final = "sqlite:///holdfast.db"
@@ -25,7 +26,7 @@ def url_of(url: str | None, environment: Mapping[str, str] | None = None) -> str
     return url or (os.environ if environment is None else environment).get(URL_VARIABLE) or URL_DEFAULT
 
 
-def open_store(url: str, clock: Clock | None = None) -> SqliteStore:
+def open_store(url: str, clock: Clock | None = None) -> Store:
     """The store that a URL names. Nothing is opened or created before it is first used."""
     scheme, found, rest = url.partition("://")
     if not found:

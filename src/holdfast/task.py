@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
 import msgspec
 
@@ -19,10 +19,15 @@ from holdfast.domain.job import Job, NewJob, Options, check_id, micros_of
 from holdfast.domain.key import Key, Part, key_of
 from holdfast.domain.retry import Duration, Retry, check_attempts, seconds_of
 from holdfast.domain.signature import Signature
+from holdfast.domain.text import show
 from holdfast.errors import SettingError
+
+if TYPE_CHECKING:
+    from holdfast.worker.context import Context
 
 P = ParamSpec("P")
 R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any], covariant=True)
 
 
 class Enqueuer(Protocol):
@@ -33,12 +38,16 @@ class Enqueuer(Protocol):
     def on(self, connection: Any) -> Enqueuer: ...
 
 
-class Task(Generic[P, R]):
-    """A registered function. `task(...)` runs it here; `task.enqueue(...)` asks a worker to."""
+class Task(Generic[F]):
+    """A registered function. `task(...)` runs it here; `task.enqueue(...)` asks a worker to.
+
+    What takes the function's arguments is typed like the function, without its Context: the first of each pair of
+    overloads is for functions that have one.
+    """
 
     def __init__(
         self,
-        fn: Callable[..., R],
+        fn: Callable[..., Any],
         app: Enqueuer,
         *,
         name: str,
@@ -59,18 +68,36 @@ class Task(Generic[P, R]):
         self._detached = detached
         self.__doc__, self.__name__, self.__wrapped__ = fn.__doc__, fn.__name__, fn
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    @overload
+    def __call__(self: Task[Callable[Concatenate[Context, P], R]], *args: P.args, **kwargs: P.kwargs) -> R: ...
+    @overload
+    def __call__(self: Task[Callable[P, R]], *args: P.args, **kwargs: P.kwargs) -> R: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the function here and now; a context that leads nowhere stands in for the worker's."""
         return self.fn(self._detached(), *args, **kwargs) if self.takes_context else self.fn(*args, **kwargs)
 
-    def bind(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
+    @overload
+    def bind(self: Task[Callable[Concatenate[Context, P], R]], *args: P.args, **kwargs: P.kwargs) -> NewJob: ...
+    @overload
+    def bind(self: Task[Callable[P, R]], *args: P.args, **kwargs: P.kwargs) -> NewJob: ...
+    def bind(self, *args: Any, **kwargs: Any) -> NewJob:
         """A job to be enqueued later, for `enqueue_many`; its arguments are checked now."""
         return NewJob(self.options, self.signature.bind(args, kwargs))
 
-    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job:
+    @overload
+    def enqueue(self: Task[Callable[Concatenate[Context, P], R]], *args: P.args, **kwargs: P.kwargs) -> Job: ...
+    @overload
+    def enqueue(self: Task[Callable[P, R]], *args: P.args, **kwargs: P.kwargs) -> Job: ...
+    def enqueue(self, *args: Any, **kwargs: Any) -> Job:
+        """Ask for one run with these arguments; the job is durable when this returns."""
         return self.app.enqueue(NewJob(self.options, self.signature.bind(args, kwargs)))
 
-    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job:
+    @overload
+    async def aenqueue(self: Task[Callable[Concatenate[Context, P], R]], *args: P.args, **kwargs: P.kwargs) -> Job: ...
+    @overload
+    async def aenqueue(self: Task[Callable[P, R]], *args: P.args, **kwargs: P.kwargs) -> Job: ...
+    async def aenqueue(self, *args: Any, **kwargs: Any) -> Job:
+        """The async twin of `enqueue`."""
         return await self.app.aenqueue(NewJob(self.options, self.signature.bind(args, kwargs)))
 
     def using(
@@ -86,13 +113,20 @@ class Task(Generic[P, R]):
         meta: dict[str, Any] | None = None,
         parent: str | Job | None = None,
         on: Any = None,
-    ) -> Task[P, R]:
-        """The same task with other options for the jobs that are enqueued through it."""
+    ) -> Task[F]:
+        """The same task with other options for the jobs that are enqueued through it.
+
+        key        one job per key: a `Key`, or its parts
+        priority   a lower number runs first; the default is 100
+        run_after  an aware datetime, or seconds (or a timedelta) from now
+        attempts   how often it may run in all, instead of what the task's `Retry` says
+        on         a connection or session of yours, in whose transaction the job is enqueued
+        """
         options = changed(
             self.options, key=key, priority=priority, run_after=run_after, queue=queue, attempts=attempts, id=id, tags=tags,
             meta=meta, parent=parent,
         )  # fmt: skip
-        twin: Task[P, R] = Task.__new__(Task)
+        twin: Task[F] = Task.__new__(Task)
         twin.__dict__.update(self.__dict__, options=options)
         if on is not None:
             twin.app = self.app.on(on)
@@ -100,6 +134,7 @@ class Task(Generic[P, R]):
 
     @property
     def queue(self) -> str:
+        """Where its jobs go."""
         return self.options.queue
 
     def __repr__(self) -> str:
@@ -114,14 +149,14 @@ def changed(options: Options, **given: Any) -> Options:
         "run_after": _run_after,
         "queue": lambda queue: {"queue": check_name("queue", queue)},
         "attempts": lambda attempts: {"attempts": check_attempts(attempts)},
-        "id": lambda id: {"id": check_id(id)},
+        "id": lambda given_id: {"id": check_id(given_id)},
         "tags": lambda tags: {"tags": _tags(tags)},
         "meta": lambda meta: {"meta": _meta(meta)},
         "parent": lambda parent: {"parent": check_id(parent.id if isinstance(parent, Job) else parent)},
     }
     unknown = given.keys() - checks.keys()
     if unknown:
-        raise SettingError(f"option {sorted(unknown)[0]!r} is unknown; known: {', '.join(checks)}")
+        raise SettingError(f"option {min(unknown)!r} is unknown; known: {', '.join(checks)}")
     fields: dict[str, Any] = {}
     for name, value in given.items():
         if value is not None:
@@ -154,13 +189,13 @@ def _run_after(when: datetime | Duration) -> dict[str, Any]:
 
 def _tags(tags: Sequence[str]) -> tuple[str, ...]:
     if not isinstance(tags, list | tuple | set | frozenset) or len(tags) > TAGS_MAX:
-        raise SettingError(f"tags {codec.show(tags)} must be a list of at most {TAGS_MAX} names")
+        raise SettingError(f"tags {show(tags)} must be a list of at most {TAGS_MAX} names")
     return tuple(dict.fromkeys(check_name("tag", tag) for tag in tags))
 
 
 def _meta(meta: dict[str, Any]) -> str:
     if not isinstance(meta, dict):
-        raise SettingError(f"meta {codec.show(meta)} must be a dict")
+        raise SettingError(f"meta {show(meta)} must be a dict")
     return codec.encode(meta, "meta", META_BYTES_MAX)
 
 

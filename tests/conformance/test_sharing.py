@@ -9,8 +9,10 @@ from collections.abc import Callable
 import pytest
 
 from holdfast import Conflict, IllegalMove, Job, Key, StoreUnavailable
+from holdfast.store.commits import ThreadEntry
 from holdfast.store.op import Make, Moment, Op, Statement
 from tests.conformance.world import World
+from tests.store.inside import waiting
 
 
 class Crowd:
@@ -41,7 +43,7 @@ class Crowd:
         return [self.answers[number] for number in range(len(calls))]
 
     def _await_waiting(self, count: int) -> None:
-        while len(self.store.app.store._pending) < count:
+        while waiting(self.store.app) < count:
             pass
 
     def _call(self, number: int, call: Callable[[], object]) -> None:
@@ -111,12 +113,10 @@ def test_an_error_of_the_database_itself_is_told_to_all_who_shared_the_transacti
 def test_a_caller_that_is_interrupted_while_it_waits_does_not_stop_the_others(
     store: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from holdfast.store.sqlite import driver
-
-    waiting = driver._ThreadEntry.wait
+    waiting = ThreadEntry.wait
     unlucky: list[int] = []
 
-    def interrupted(entry: driver._ThreadEntry[object]) -> None:
+    def interrupted(entry: ThreadEntry[object]) -> None:
         unlucky.append(1)
         if len(unlucky) == 1:
             waiting(entry)
@@ -124,7 +124,7 @@ def test_a_caller_that_is_interrupted_while_it_waits_does_not_stop_the_others(
         waiting(entry)
 
     store.app.migrate()
-    monkeypatch.setattr(driver._ThreadEntry, "wait", interrupted)
+    monkeypatch.setattr(ThreadEntry, "wait", interrupted)
     answers = Crowd(store).run(*[lambda n=n: store.add.enqueue(n) for n in range(3)])
     assert [type(answer) for answer in answers] == [KeyboardInterrupt, Job, Job]
     assert store.add.enqueue(4).created

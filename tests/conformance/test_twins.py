@@ -16,7 +16,7 @@ SYNC_ONLY = {"on"}
 
 
 def public() -> list[str]:
-    return [name for name, member in vars(Client).items() if inspect.isfunction(member) and not name.startswith("_")]
+    return [name for name, member in inspect.getmembers(Client, inspect.isfunction) if not name.startswith("_")]
 
 
 def twin_of(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ class World:
         self.app, self.add, self.once = self.open()
         self._others: list[Holdfast] = []
 
-    def open(self) -> tuple[Holdfast, Task[..., int], Task[..., str]]:
+    def open(self) -> tuple[Holdfast, Task[Callable[..., int]], Task[Callable[..., str]]]:
         app = Holdfast(self.url, clock=self.clock)
 
         @app.task(name="add", retry=Retry(delays=DELAYS, jitter=0))

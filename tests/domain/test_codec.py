@@ -26,7 +26,9 @@ from hypothesis import strategies as st
 
 from holdfast.domain import codec
 from holdfast.domain.bounds import INTEGER_MAX, JSON_DEPTH_MAX
-from holdfast.domain.codec import clip, decodable, decode, decoder, encode, show
+from holdfast.domain.codec import decodable, decode, decoder, encode
+from holdfast.domain.fault import inspect
+from holdfast.domain.text import clip, show
 from holdfast.errors import PayloadError
 
 BYTES_MAX = 100_000
@@ -196,13 +198,13 @@ def test_whatever_it_is_it_becomes_true_json_or_one_line_of_refusal(value: objec
 
 @given(anything)
 def test_the_quick_pass_never_lets_through_what_the_slow_one_refuses(value: object) -> None:
-    fault = fault_of(lambda: codec._inspect(value, codec._Path(None, "it", value, 0)))
+    fault = fault_of(lambda: inspect(value, "it"))
     if codec._is_plain(value) and fault:
         assert "lone surrogate" in fault  # left to msgspec on purpose
 
 
 def test_plain_data_never_takes_the_slow_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec, "_inspect", lambda *_: pytest.fail("the slow pass ran"))
+    monkeypatch.setattr(codec, "inspect", lambda *_: pytest.fail("the slow pass ran"))
     value = {"a": ["x", 1, 1.5, True, None, (1,), {"b": UUID(int=1)}], "c": 2.5, "d": datetime.now(UTC)}
     assert decode(put(value))["a"][:5] == ["x", 1, 1.5, True, None]
 

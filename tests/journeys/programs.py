@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import Key, StoreUnavailable
-from holdfast.store.sqlite.clock import SystemClock
+from holdfast.store.clock import SystemClock
 from tests.journeys.tasks import app, ledger, nothing, quick
 
 

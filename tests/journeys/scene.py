@@ -20,7 +20,7 @@ from holdfast.torture.ledger import DIRECTORY_VARIABLE, Line, read
 T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
 PATIENCE = 30.0
-AnyTask = Task[Any, Any]
+AnyTask = Task[Any]
 
 
 def until(condition: Callable[[], T], what: str, seconds: float = PATIENCE) -> T:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -36,7 +36,7 @@ def app(holdfast_app: Holdfast) -> Holdfast:
 
 
 @pytest.fixture
-def benchmark(app: Holdfast) -> Task[[dict[str, Any]], str]:
+def benchmark(app: Holdfast) -> Task[Callable[[dict[str, Any]], str]]:
     return app.task_named("benchmark")
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import pytest
@@ -48,7 +48,7 @@ def nas(holdfast_clock: ManualClock) -> Nas:
 
 
 @pytest.fixture
-def sync(holdfast_app: Holdfast, nas: Nas) -> Task[[str], Coroutine[Any, Any, str]]:
+def sync(holdfast_app: Holdfast, nas: Nas) -> Task[Callable[[Context, str], Coroutine[Any, Any, str]]]:
     @holdfast_app.task(name="sync", retry=Retry(delays=BACKOFF, jitter=0, never=(AuthError,)))
     async def sync(ctx: Context, run_path: str) -> str:
         stage = ctx.job.progress.get("stage", "queued")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
@@ -17,7 +17,7 @@ from holdfast import Conflict, Fatal, Holdfast, Job, Key, Lease, LeaseLost, Retr
 from holdfast.testing import ManualClock, run_to_empty
 from tests.seeds.elsewhere import DIES_WITH_A_JOB, run_there
 
-Backfill = Task[[str], str]
+Backfill = Task[Callable[[str], str]]
 
 
 @pytest.fixture

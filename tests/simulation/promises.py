@@ -12,6 +12,7 @@ from holdfast.store.op import Moment, Op, Statement
 from holdfast.testing import Crash, CrashPoint
 from tests.conformance.world import World
 from tests.simulation.invariants import check
+from tests.store.inside import sqlite_store, waiting
 
 LEASE = 10.0
 PROMISES: dict[str, Callable[[World], None]] = {}
@@ -265,7 +266,7 @@ def nothing_is_read_before_the_lock_is_held(world: World) -> None:
     """What was read would be of a past that somebody else is changing."""
     world.app.migrate()
     other, _, _ = world.open()
-    other.store.busy_seconds = 0.01
+    sqlite_store(other).busy_seconds = 0.01
     seen: list[str] = []
     other.store.probe = seen.append
     with closing(sqlite3.connect(world.app.store.path, isolation_level=None)) as writer:
@@ -315,7 +316,7 @@ def in_one_commit(app: Holdfast, *calls: Callable[[], object]) -> None:
     def hold(moment: Moment) -> Op[None]:
         for number, thread in enumerate(threads, 1):
             thread.start()
-            while len(app.store._pending) < number:
+            while waiting(app) < number:
                 pass
         yield Statement("lane_names")
 
@@ -328,7 +329,7 @@ def in_one_commit(app: Holdfast, *calls: Callable[[], object]) -> None:
 @promise
 def an_acknowledged_job_is_on_the_disk(world: World) -> None:
     world.add.enqueue(1)
-    assert world.app.store._writing().raw.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert sqlite_store(world.app)._writing().raw.execute("PRAGMA synchronous").fetchone() == (2,)
     assert world.rows("SELECT count(*) FROM holdfast_job") == [(1,)]
 
 

@@ -45,7 +45,7 @@ def repeatable(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
         numbers = itertools.count(base * 1_000)
 
     monkeypatch.setattr("holdfast.store.enqueue.first_id", lambda now: next(numbers) << 64)
-    monkeypatch.setattr("holdfast.client.ENQUEUE_BATCH_MAX", 3)
+    monkeypatch.setattr("holdfast.client.enqueueing.ENQUEUE_BATCH_MAX", 3)
     monkeypatch.setattr(tend, "prune", functools.partial(tend.prune, limit=2))
     return start
 

@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import HoldfastError, client
+from holdfast import HoldfastError
+from holdfast.client import by_hand
 from holdfast.store import claim, control, tend
+from holdfast.store.commits import Share
 from holdfast.store.op import Moment, Op, drive
 from holdfast.store.settle import settle
 from holdfast.store.sql import compile_sql, load
@@ -65,14 +67,11 @@ def no_transaction(store: SqliteStore, raw: sqlite3.Connection) -> None:
     store._tell("begin")
 
 
-def no_savepoint(store: SqliteStore, connection: Any, entries: Any, make: Any, moment: Moment, alone: bool) -> None:
+def no_savepoint(store: SqliteStore, connection: Any, share: Share, moment: Moment, alone: bool) -> None:
     try:
-        value = drive(make(moment), connection)
-        for entry, each in zip(entries, value if len(entries) > 1 else [value], strict=True):
-            entry.value = each
+        share.answer(drive(share.make(moment), connection))
     except Exception as error:
-        for entry in entries:
-            entry.error = error
+        share.fail(error)
 
 
 def renew_whoever_asks(moment: Moment, worker: int, seq: int, token: int) -> Op[None]:
@@ -118,7 +117,7 @@ MUTANTS: dict[str, tuple[Plant, str]] = {
         both(sql("stale_workers", ("boot <> :boot", "boot = ''")), sql("expired", ("worker.boot <> :boot", "worker.boot = ''"))),
         "a_reboot_ends_leases",
     ),
-    "late results are refused": (code(client, "write_reports", only_while_the_lease_lasts), "a_late_result_is_not_thrown_away"),
+    "late results are refused": (code(by_hand, "write_reports", only_while_the_lease_lasts), "a_late_result_is_not_thrown_away"),
     "attempts counted at the end": (
         both(
             sql("start_jobs", ("attempt = attempt + 1, ", "")),

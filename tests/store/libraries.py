@@ -36,7 +36,7 @@ class Library:
             return await getattr(bound, f"a{method}")(*args, **kwargs)
         return getattr(bound, method)(*args, **kwargs)
 
-    async def enqueue(self, task: Task[Any, Any], *args: Any, **using: Any) -> Any:
+    async def enqueue(self, task: Task[Any], *args: Any, **using: Any) -> Any:
         chosen = task.using(on=self.connection, **using)
         return await chosen.aenqueue(*args) if self.is_async else chosen.enqueue(*args)
 
@@ -78,7 +78,7 @@ class Manual(Library):
         self._begin()
         return await super().ask(client, method, *args, **kwargs)
 
-    async def enqueue(self, task: Task[Any, Any], *args: Any, **using: Any) -> Any:
+    async def enqueue(self, task: Task[Any], *args: Any, **using: Any) -> Any:
         self._begin()
         return await super().enqueue(task, *args, **using)
 

@@ -34,9 +34,10 @@ from holdfast import (
     StoreUnavailable,
     Task,
 )
+from tests.store.inside import sqlite_store
 from tests.store.libraries import LIBRARIES, Library, app_at, engine_of
 
-Tried = Callable[[Library, Holdfast, "Task[[int], int]"], Awaitable[None]]
+Tried = Callable[[Library, Holdfast, "Task[Callable[[int], int]]"], Awaitable[None]]
 
 
 @pytest.fixture
@@ -169,7 +170,7 @@ async def test_an_error_of_ours_does_not_keep_the_write_lock(library: Library, a
     with pytest.raises(JobNotFound):
         await library.ask(app, "cancel", "nobody")
     if not library.begins:
-        app.store.busy_seconds = 0.0
+        sqlite_store(app).busy_seconds = 0.0
         task.enqueue(1)
     await library.rollback()
     task.enqueue(2)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.store.sqlite import clock
-from holdfast.store.sqlite.clock import Clock, SystemClock
+from holdfast.store import clock
+from holdfast.store.clock import Clock, SystemClock
 
 
 @pytest.fixture(autouse=True)

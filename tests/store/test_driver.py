@@ -18,11 +18,12 @@ from typing import Any
 import pytest
 
 from holdfast import Conflict, Holdfast, Job, Key, StoreUnavailable
-from holdfast.store import browse
+from holdfast.store import browse, commits
 from holdfast.store.migrate import migrations
 from holdfast.store.op import Moment, Op, Statement
 from holdfast.store.sqlite import driver
-from holdfast.store.sqlite.driver import SqliteStore
+from holdfast.store.sqlite.schema import PACKAGE
+from tests.store.inside import sqlite_store
 
 SPAWN = multiprocessing.get_context("spawn")
 SECONDS = 20.0
@@ -47,14 +48,15 @@ def double(number: int) -> int:
 class Gate:
     """Holds the first leader at one of its steps until so many callers wait behind it."""
 
-    def __init__(self, store: SqliteStore, callers: int, at: str = "begin") -> None:
-        self._store, self._left, self._at = store, callers, at
+    def __init__(self, app: Holdfast, callers: int, at: str = "begin") -> None:
+        self._left, self._at = callers, at
         self._full = threading.Event()
         self._lock = threading.Lock()
         self.told: list[str] = []
-        self._join = store._join
-        store._join = self._count  # type: ignore[method-assign]
-        store.probe = self._probe
+        queue = sqlite_store(app).commits
+        self._join = queue.join
+        queue.join = self._count  # type: ignore[method-assign]
+        app.store.probe = self._probe
 
     def _count(self, entry: Any) -> bool:
         leads = self._join(entry)
@@ -104,7 +106,7 @@ def count(path: str, table: str = "holdfast_job") -> int:
 def test_threads_that_write_at_the_same_time_share_a_commit(app: Holdfast, path: str) -> None:
     app.migrate()
     task = app.task_named("double")
-    gate = Gate(app.store, callers=40)
+    gate = Gate(app, callers=40)
     jobs = at_once([lambda number=number: task.enqueue(number) for number in range(40)])  # type: ignore[misc]
     assert len({job.id for job in jobs}) == 40
     assert gate.commits <= 2
@@ -113,8 +115,8 @@ def test_threads_that_write_at_the_same_time_share_a_commit(app: Holdfast, path:
 
 def test_a_batch_has_a_bound(app: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     app.migrate()
-    monkeypatch.setattr(driver, "BATCH_MAX", 8)
-    gate = Gate(app.store, callers=40)
+    monkeypatch.setattr(commits, "BATCH_MAX", 8)
+    gate = Gate(app, callers=40)
     task = app.task_named("double")
     at_once([lambda: task.enqueue(1)] * 40)
     assert 5 <= gate.commits <= 40
@@ -124,7 +126,7 @@ def test_a_batch_has_a_bound(app: Holdfast, monkeypatch: pytest.MonkeyPatch) -> 
 def test_gathered_async_enqueues_share_commits(app: Holdfast) -> None:
     app.migrate()
     task = app.task_named("double")
-    gate = Gate(app.store, callers=200)
+    gate = Gate(app, callers=200)
 
     async def body() -> list[Job]:
         return await asyncio.gather(*(task.aenqueue(number) for number in range(200)))
@@ -157,7 +159,7 @@ def test_one_failing_caller_does_not_fail_the_others(app: Holdfast) -> None:
     app.migrate()
     task = app.task_named("double")
     task.using(key=Key("held")).enqueue(0)
-    gate = Gate(app.store, callers=20)
+    gate = Gate(app, callers=20)
     good: list[Callable[[], Any]] = [lambda: task.enqueue(1)] * 10
     bad: list[Callable[[], Any]] = [lambda: task.using(key=Key("held", conflict="raise")).enqueue(2)] * 10
     answers = at_once([call for pair in zip(good, bad, strict=True) for call in pair])
@@ -173,7 +175,7 @@ def test_a_caller_whose_statement_is_refused_does_not_fail_the_others(app: Holdf
     def wrong(_: Moment) -> Op[None]:
         yield Statement("next_numbers", {"name": None, "count": object()})
 
-    gate = Gate(app.store, callers=6)
+    gate = Gate(app, callers=6)
     good: list[Callable[[], Any]] = [lambda: task.enqueue(1)] * 5
     answers = at_once([*good, lambda: app.store.write(wrong)])
     assert [type(answer) for answer in answers] == [Job] * 5 + [StoreUnavailable]
@@ -203,7 +205,7 @@ def test_an_operation_that_raises_anything_leaves_nothing_behind(app: Holdfast, 
 def test_a_leader_that_is_interrupted_acknowledges_nobody(app: Holdfast, path: str, step: str) -> None:
     app.migrate()
     task = app.task_named("double")
-    gate = Gate(app.store, callers=8, at="begin")
+    gate = Gate(app, callers=8, at="begin")
     hold = app.store.probe
     assert hold is not None
 
@@ -228,7 +230,7 @@ def test_a_leader_that_is_interrupted_acknowledges_nobody(app: Holdfast, path: s
 def test_an_interrupt_after_the_commit_does_not_tell_the_others_that_nothing_was_kept(app: Holdfast, path: str) -> None:
     app.migrate()
     task = app.task_named("double")
-    gate = Gate(app.store, callers=8)
+    gate = Gate(app, callers=8)
     hold = app.store.probe
     assert hold is not None
 
@@ -247,7 +249,7 @@ def test_a_caller_that_is_interrupted_while_it_waits_does_not_take_the_lead_with
     """Ctrl-C in the main thread, while another thread leads: the next to lead would be one who has gone."""
     app.migrate()
     task = app.task_named("double")
-    gate = Gate(app.store, callers=3, at="commit")
+    gate = Gate(app, callers=3, at="commit")
     hold = app.store.probe
     assert hold is not None
     leading, waiting = threading.Event(), threading.Event()
@@ -267,14 +269,15 @@ def test_a_caller_that_is_interrupted_while_it_waits_does_not_take_the_lead_with
     app.store.probe = probe
     leader.start()
     assert leading.wait(SECONDS)
-    joined = app.store._join
+    queue = sqlite_store(app).commits
+    joined = queue.join
 
     def join(entry: Any) -> bool:
         leads = joined(entry)
         waiting.set()
         return leads
 
-    app.store._join = join  # type: ignore[method-assign]
+    queue.join = join  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         task.enqueue(2)
     for thread in (leader, behind):
@@ -287,7 +290,7 @@ def test_a_caller_that_is_interrupted_while_it_waits_does_not_take_the_lead_with
 def test_a_loop_that_closed_meanwhile_does_not_keep_others_from_their_answer(app: Holdfast) -> None:
     app.migrate()
     task = app.task_named("double")
-    gate = Gate(app.store, callers=3, at="commit")
+    gate = Gate(app, callers=3, at="commit")
 
     async def abandon() -> None:
         enqueuing = asyncio.ensure_future(task.aenqueue(1))
@@ -338,7 +341,7 @@ def test_a_writer_waits_its_turn_while_another_process_writes(app: Holdfast, pat
 
 def test_a_lock_that_is_never_given_back_ends_in_one_line(app: Holdfast, path: str) -> None:
     app.migrate()
-    app.store.busy_seconds = 0.02
+    sqlite_store(app).busy_seconds = 0.02
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreUnavailable, match=r"is locked by another process .*; try again") as caught:
@@ -350,7 +353,7 @@ def test_a_lock_that_is_never_given_back_ends_in_one_line(app: Holdfast, path: s
 
 def test_readers_do_not_wait_for_a_writer(app: Holdfast, path: str) -> None:
     job = app.task_named("double").enqueue(1)
-    app.store.busy_seconds = 0.0
+    sqlite_store(app).busy_seconds = 0.0
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         assert app.get(job.id) is not None
@@ -384,12 +387,12 @@ def test_checkpoints_while_another_process_writes_leave_the_file_whole_and_the_l
         for number in range(60):
             app.enqueue_many(task.bind(each) for each in range(200))
             if number % 3 == 0:
-                app.store.checkpoint()
+                sqlite_store(app).checkpoint()
             largest = max(largest, os.path.getsize(f"{path}-wal"))
     finally:
         stop.set()
         other.join(SECONDS)
-    app.store.checkpoint()
+    sqlite_store(app).checkpoint()
     task.enqueue(1)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
@@ -417,7 +420,7 @@ def test_a_checkpoint_that_cannot_be_made_does_not_fail_the_write_before_it(
         raise sqlite3.OperationalError("unable to open database file")
 
     app.task_named("double").enqueue(1)
-    app.store._checkpointer = None
+    sqlite_store(app)._checkpointer = None
     monkeypatch.setattr(app.store, "_connect", refuse)
     assert app.task_named("double").enqueue(1).created
 
@@ -438,7 +441,7 @@ def test_many_processes_may_start_on_an_empty_file_at_once(path: str) -> None:
         other.join(SECONDS)
     assert [other.exitcode for other in others] == [0] * 8
     applied = [answers.get(timeout=SECONDS) for _ in others]
-    names = [f"{each.version:04d}_{each.name}" for each in migrations(driver.PACKAGE)]
+    names = [f"{each.version:04d}_{each.name}" for each in migrations(PACKAGE)]
     assert sorted(applied) == [[]] * 7 + [names]
     assert count(path) == 8
     assert count(path, "holdfast_migration") == len(names)
@@ -514,7 +517,8 @@ def double(number: int) -> int:
 double.enqueue(1)
 app.jobs()
 writer = app.store._writer
-app.store._mutex.acquire()          # as if another thread were in the middle of a write
+for lock in (app.store._mutex, app.store.commits.mutex):
+    lock.acquire()                  # as if other threads were in the middle of a write
 child = os.fork()
 if child == 0:
     double.enqueue(2)
@@ -523,7 +527,8 @@ if child == 0:
     print("child", len(app.jobs()), flush=True)
     app.close()
     os._exit(0)
-app.store._mutex.release()
+for lock in (app.store._mutex, app.store.commits.mutex):
+    lock.release()
 assert os.waitpid(child, 0)[1] == 0
 double.enqueue(4)
 assert app.store._writer is writer
@@ -537,7 +542,7 @@ print("parent", len(app.jobs()), flush=True)
 def test_reads_from_many_threads_do_not_pile_up_connections(app: Holdfast) -> None:
     job = app.task_named("double").enqueue(1)
     assert {answer.id for answer in at_once([lambda: app.get(job.id)] * 40)} == {job.id}
-    assert len(app.store._readers) <= driver.READERS_MAX
+    assert len(sqlite_store(app)._readers) <= driver.READERS_MAX
 
 
 def test_an_error_in_a_read_does_not_lose_the_connection(app: Holdfast) -> None:
@@ -545,7 +550,7 @@ def test_an_error_in_a_read_does_not_lose_the_connection(app: Holdfast) -> None:
     for _ in range(20):
         with pytest.raises(LookupError):
             app.store.read(lambda _: browse.demand("nobody", app.registry.names))
-    assert len(app.store._readers) <= driver.READERS_MAX
+    assert len(sqlite_store(app)._readers) <= driver.READERS_MAX
 
 
 def test_a_closed_app_can_be_used_again(app: Holdfast) -> None:

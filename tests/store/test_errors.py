@@ -20,10 +20,11 @@ import pytest
 from holdfast import Holdfast, HoldfastError, Key, PayloadError, Retry, SettingError, StoreUnavailable, Task, UnknownTask
 from holdfast.domain.bounds import NAME_CHARS_MAX
 from holdfast.store.sqlite.place import NETWORK_FILE_SYSTEMS, file_system_of, parse_mountinfo
+from tests.store.inside import sqlite_store
 
 NAIVE = datetime(2030, 1, 1)
 NOBODY = 65534
-Analyse = Task[[Any], None]
+Analyse = Task[Callable[[Any], None]]
 
 
 @pytest.fixture
@@ -391,7 +392,7 @@ def test_a_file_that_becomes_read_only_under_a_running_app(app: Holdfast, analys
 def test_a_full_disk(app: Holdfast) -> None:
     """A limit on the size of files stands in for it: SQLite sees the same error from write()."""
     path = app.store.path
-    app.store.checkpoint()
+    sqlite_store(app).checkpoint()
     app.close()
     before = rows(path)
     script = """

@@ -76,10 +76,7 @@ def test_a_relative_path_is_fine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_directory_is_refused(tmp_path: Path) -> None:
-    assert (
-        refusal(tmp_path)
-        == f"{tmp_path} is a directory; give the path of a file in it, such as {tmp_path}/jobs.db"
-    )
+    assert refusal(tmp_path) == f"{tmp_path} is a directory; give the path of a file in it, such as {tmp_path}/jobs.db"
 
 
 def test_a_missing_directory_is_refused(tmp_path: Path) -> None:
@@ -152,9 +149,7 @@ def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     assert "local disk, or use postgresql://" in message
 
 
-def test_a_link_into_a_network_file_system_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_link_into_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "far").mkdir()
     (tmp_path / "near.db").symlink_to(tmp_path / "far" / "jobs.db")
     monkeypatch.setattr(place, "_mounts", lambda: [("/", "ext4"), (str(tmp_path.resolve() / "far"), "nfs")])
@@ -249,9 +244,7 @@ def test_one_of_many_processes_creates_the_file(tmp_path: Path) -> None:
     program = "import sys; from holdfast.store.sqlite.place import *; print(create_private(sys.argv[1]))"
     command = [sys.executable, "-c", program, str(tmp_path / "jobs.db")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    starters = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) for _ in range(6)
-    ]
+    starters = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) for _ in range(6)]
     assert sorted(starter.communicate()[0].strip() for starter in starters) == ["False"] * 5 + ["True"]
 
 
@@ -300,17 +293,13 @@ def test_a_busy_database_is_explained(tmp_path: Path) -> None:
     holder.execute("BEGIN EXCLUSIVE")
     error = error_from(sqlite3.connect(tmp_path / "jobs.db", timeout=0), "CREATE TABLE t (x)")
     holder.close()
-    assert "is locked by another process (SQLITE_BUSY: database is locked); try again" in str(
-        explain(error, "j")
-    )
+    assert "is locked by another process (SQLITE_BUSY: database is locked); try again" in str(explain(error, "j"))
 
 
 def test_a_read_only_database_is_explained(tmp_path: Path) -> None:
     sqlite3.connect(tmp_path / "jobs.db").execute("CREATE TABLE t (x)")
     connection = sqlite3.connect(f"file:{tmp_path / 'jobs.db'}?mode=ro", uri=True)
-    assert "j cannot be written (SQLITE_READONLY: " in str(
-        explain(error_from(connection, "DROP TABLE t"), "j")
-    )
+    assert "j cannot be written (SQLITE_READONLY: " in str(explain(error_from(connection, "DROP TABLE t"), "j"))
 
 
 def test_a_file_that_cannot_be_opened_is_explained(tmp_path: Path) -> None:

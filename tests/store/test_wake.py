@@ -157,9 +157,7 @@ def test_own_commits_end_no_wait(watch: Watch, connection: sqlite3.Connection) -
     assert watcher.wait(0.05) is False  # blocks on purpose
 
 
-def test_a_commit_after_an_own_one_is_heard(
-    watch: Watch, writer: Writer, connection: sqlite3.Connection
-) -> None:
+def test_a_commit_after_an_own_one_is_heard(watch: Watch, writer: Writer, connection: sqlite3.Connection) -> None:
     watcher = watch()
     connection.execute("INSERT INTO t VALUES (1)")
     assert watcher.wait(0.01) is False  # blocks on purpose

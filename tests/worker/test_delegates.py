@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -243,7 +243,7 @@ def work() -> str:
 
 
 @pytest.fixture
-def slow_to_load(app: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Task[[], str]]:
+def slow_to_load(app: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Task[Callable[[], str]]]:
     """A task whose module is loaded in a child only when somebody has written to `gate`."""
     (tmp_path / "slow_module.py").write_text(SLOW_MODULE)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
@@ -256,7 +256,7 @@ def slow_to_load(app: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_the_timeout_counts_from_when_the_task_is_loaded(
     app: Holdfast,
     clock: ManualClock,
-    slow_to_load: Task[[], str],
+    slow_to_load: Task[Callable[[], str]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     seconds: int,

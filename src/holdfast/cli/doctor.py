@@ -25,8 +25,8 @@ from holdfast.domain.states import State
 from holdfast.errors import StoreUnavailable
 from holdfast.store import browse
 from holdfast.store.migrate import migrations, pending
-from holdfast.store.sqlite.driver import PACKAGE
 from holdfast.store.sqlite.place import NETWORK_FILE_SYSTEMS, check_place, file_system_of, parse_mountinfo
+from holdfast.store.sqlite.schema import PACKAGE
 
 SQLITE_SAFE: Final = (3, 51, 3)
 WAL_BYTES_MAX: Final = 256 * 1024 * 1024

@@ -14,7 +14,7 @@ from holdfast.cli.screen import document, line
 from holdfast.cli.target import choose_database, open_database
 from holdfast.cli.times import seconds_in
 from holdfast.store.migrate import Migration, pending
-from holdfast.store.sqlite.driver import PACKAGE
+from holdfast.store.sqlite.schema import PACKAGE
 
 _TABLE = "CREATE TABLE IF NOT EXISTS holdfast_migration (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL);"
 _DONE = "INSERT INTO holdfast_migration VALUES (:version, CAST(strftime('%s') AS INTEGER) * 1000000);"

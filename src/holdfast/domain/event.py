@@ -9,15 +9,15 @@ from typing import Any
 import msgspec
 
 from holdfast.domain.bounds import NAME_CHARS_MAX
-from holdfast.domain.codec import show
 from holdfast.domain.states import EVENTS
+from holdfast.domain.text import show
 from holdfast.errors import SettingError
 
 MOVED = frozenset(EVENTS.values())
 PROGRESSED = "progress"
 DROPPED = "events_dropped"
 _RESERVED = MOVED | {PROGRESSED, DROPPED}
-_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,%d}" % NAME_CHARS_MAX)
+_NAME = re.compile(rf"[A-Za-z0-9_.:-]{{1,{NAME_CHARS_MAX}}}")
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -33,9 +33,7 @@ class Event(msgspec.Struct, frozen=True):
 def check_name(what: str, name: str) -> str:
     """Names of queues, tasks, tags and events go into URLs, logs and pages: a plain alphabet, at most 128 long."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise SettingError(
-            f"{what} {show(name)} is not a name: use 1 to {NAME_CHARS_MAX} letters, digits and _ . : -"
-        )
+        raise SettingError(f"{what} {show(name)} is not a name: use 1 to {NAME_CHARS_MAX} letters, digits and _ . : -")
     return name
 
 

@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 
 from holdfast.domain.bounds import ID_CHARS_MAX
-from holdfast.domain.codec import show
 from holdfast.domain.key import Key, Part
 from holdfast.domain.outcome import JobError
 from holdfast.domain.states import FINAL, State
+from holdfast.domain.text import show
 from holdfast.errors import SettingError
 
 _OURS = re.compile(r"[0-9a-f]{32}")
-_CALLERS = re.compile(r"[A-Za-z0-9_.:@/+=-]{1,%d}" % ID_CHARS_MAX)
+_CALLERS = re.compile(rf"[A-Za-z0-9_.:@/+=-]{{1,{ID_CHARS_MAX}}}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Thaw = Callable[[str], Any]

@@ -8,9 +8,9 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from holdfast.domain.bounds import INTEGER_MAX, KEY_BYTES_MAX
-from holdfast.domain.codec import show
 from holdfast.domain.retry import seconds_of
 from holdfast.domain.states import FINAL, State
+from holdfast.domain.text import show
 from holdfast.errors import SettingError
 
 Part = str | int

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from holdfast.domain.bounds import ERROR_MESSAGE_CHARS_MAX, REASON_CHARS_MAX, TRACEBACK_CHARS_MAX
-from holdfast.domain.codec import clip
 from holdfast.domain.retry import Duration, Retry, seconds_of
 from holdfast.domain.states import State, move
+from holdfast.domain.text import clip
 
 
 class Ending(Exception):

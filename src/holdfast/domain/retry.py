@@ -83,9 +83,7 @@ def seconds_of(what: str, duration: Duration, *, positive: bool = False) -> floa
     return seconds
 
 
-def _classes(
-    what: str, classes: type[BaseException] | tuple[type[BaseException], ...]
-) -> tuple[type[BaseException], ...]:
+def _classes(what: str, classes: type[BaseException] | tuple[type[BaseException], ...]) -> tuple[type[BaseException], ...]:
     given = classes if isinstance(classes, tuple) else (classes,)
     for each in given:
         if not (isinstance(each, type) and issubclass(each, BaseException)):

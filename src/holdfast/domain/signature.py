@@ -23,7 +23,9 @@ import msgspec
 from msgspec.structs import asdict
 
 from holdfast.domain.bounds import PAYLOAD_BYTES_MAX, RESULT_BYTES_MAX
-from holdfast.domain.codec import decodable, decode, decoder, encode, is_model, show, typed
+from holdfast.domain.codec import decodable, decode, decoder, encode, typed
+from holdfast.domain.simple import is_model
+from holdfast.domain.text import show
 from holdfast.errors import PayloadError
 
 _STARS: Final[dict[Any, str]] = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from holdfast.store.sqlite.wake import Watcher
+from holdfast.store.store import Watcher
 
 BEAT_SECONDS: Final = 1.0
 IDLE_SECONDS: Final = 10.0

@@ -19,12 +19,9 @@ from holdfast.store.migrate import pending
 from holdfast.store.op import Make, Moment, Op, Row, Statement
 from holdfast.store.sql import load, values
 from holdfast.store.sqlite.place import explain
+from holdfast.store.sqlite.schema import PACKAGE
 
 T = TypeVar("T")
-PACKAGE: Final = "holdfast.store.sqlite"
-SUPPORTED: Final = (
-    "an open connection of sqlite3 or aiosqlite, or SQLAlchemy's Connection, Session, AsyncConnection or AsyncSession"
-)
 _STATE: Final = Statement("state")
 _CONTROL: Final = {
     "begin": "BEGIN IMMEDIATE",

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import msgspec
 
 from holdfast.domain.bounds import EVENTS_PAGE_MAX, PAGE_MAX
-from holdfast.domain.codec import show
 from holdfast.domain.event import Event
 from holdfast.domain.job import Job
 from holdfast.domain.key import Holder, Key, holds
 from holdfast.domain.states import State
+from holdfast.domain.text import show
 from holdfast.errors import JobNotFound, SettingError
 from holdfast.store.op import Moment, Op, Row, Statement
 from holdfast.store.rows import Names, event_of, job_of, job_of_key

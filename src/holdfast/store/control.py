@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.domain.codec import show
 from holdfast.domain.key import Holder, holds
 from holdfast.domain.states import EVENTS, FINAL, State, move
+from holdfast.domain.text import show
 from holdfast.errors import Conflict, JobNotFound
 from holdfast.store.op import Moment, Op, Statement
 

@@ -31,6 +31,7 @@ def pending(package: str, version: int, where: str) -> list[Migration]:
     known = migrations(package)
     if version > known[-1].version:
         raise StoreUnavailable(
-            f"{where} is at schema version {version}, this Holdfast knows {known[-1].version}: upgrade Holdfast, nothing was changed"
+            f"{where} is at schema version {version}, this Holdfast knows {known[-1].version}: "
+            "upgrade Holdfast, nothing was changed"
         )
     return [migration for migration in known if migration.version > version]

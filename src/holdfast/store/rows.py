@@ -102,9 +102,7 @@ def event_of(id: str, row: Row) -> Event:
     return Event(job=id, number=number, kind=kind, at=moment_of(at), data=None if data is None else _decode(data))
 
 
-def _described(
-    progress: str | None, meter: str | None, key: str | None, tags: str | None, meta: str | None
-) -> dict[str, Any]:
+def _described(progress: str | None, meter: str | None, key: str | None, tags: str | None, meta: str | None) -> dict[str, Any]:
     return {
         "progress": _decode(progress) if progress else None,
         "meter": _decode(meter) if meter else None,

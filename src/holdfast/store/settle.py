@@ -56,7 +56,11 @@ def settle(moment: Moment, reports: Sequence[Report]) -> Op[set[int]]:
     tokens = {report.seq: report.token for report in reports}
     held = set(_decode_seqs((yield Statement("held", {"leases": _json(tokens)}))[0][0]))
     # A job may be spoken of twice, also by an old claim and then by a new one of the same worker: the last token counts.
-    mine = reports if len(held) == len(reports) else [each for each in reports if each.seq in held and each.token == tokens[each.seq]]
+    mine = (
+        reports
+        if len(held) == len(reports)
+        else [each for each in reports if each.seq in held and each.token == tokens[each.seq]]
+    )
     plain = [report for report in mine if report.plain]
     other = [report for report in mine if not report.plain] if len(plain) < len(mine) else []
     if other:

@@ -6,7 +6,7 @@ from datetime import UTC
 
 import msgspec
 
-from holdfast.domain.bounds import EXPIRE_BATCH_MAX, PROMOTE_BATCH_MAX, PRUNE_BATCH_MAX
+from holdfast.domain.bounds import EXPIRE_BATCH_MAX, PROMOTE_BATCH_MAX, PRUNE_BATCH_MAX, PRUNE_EVENTS_MAX
 from holdfast.domain.job import moment_of
 from holdfast.domain.outcome import Change, JobError
 from holdfast.domain.states import State
@@ -15,6 +15,10 @@ from holdfast.store.settle import Report, settle
 
 WORKER_LOST = "WorkerLost"
 _FORGET_WORKERS_AFTER = 3600 * 1_000_000
+_PRUNE = (
+    "delete_finished", "outlive_keys", "free_ended_keys", "delete_tags", "delete_events", "delete_errors", "delete_jobs",
+    "delete_bodies",
+)  # fmt: skip
 
 
 def promote(moment: Moment) -> Op[int]:
@@ -60,21 +64,21 @@ def _lost(worker: str, beat_at: int, attempt: int, attempts_max: int) -> Change:
 
 def prune(moment: Moment, before: int, limit: int = PRUNE_BATCH_MAX) -> Op[int]:
     """One batch of jobs that finished before a moment goes, with its events, errors and tags."""
-    batch = {"before": before, "limit": limit}
+    batch = {"before": before, "limit": limit, "events": PRUNE_EVENTS_MAX}
     seqs = (yield Statement("finished_before", batch))[0][0]
     if seqs == "[]":
         return 0
-    yield Statement("delete_finished", batch)
-    for verb in ("outlive_keys", "free_ended_keys", "delete_tags", "delete_events", "delete_errors", "delete_jobs", "delete_bodies"):
+    for verb in _PRUNE:
         yield Statement(verb, {"seqs": seqs, "now": moment.now})
     return len(msgspec.json.decode(seqs))
 
 
 def forget(moment: Moment) -> Op[None]:
-    """Workers that have been gone for an hour, and what was left for them to read."""
+    """Workers that have been gone for an hour, what was left for them to read, and keys whose time is over."""
     clock = {"tick": moment.tick, "boot": moment.boot}
     yield Statement("forget_workers", {**clock, "before": moment.now - _FORGET_WORKERS_AFTER})
     yield Statement("forget_notices")
+    yield Statement("forget_keys", {"now": moment.now})
 
 
 def next_due() -> Op[int | None]:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from holdfast.app import Holdfast
 from holdfast.events.pulse import Pulse
 from holdfast.settings import open_store
-from holdfast.store.sqlite.clock import Clock
+from holdfast.store.clock import Clock
 
 
 @contextmanager

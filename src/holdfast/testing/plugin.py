@@ -13,7 +13,7 @@ import pytest
 
 if TYPE_CHECKING:
     from holdfast.app import Holdfast
-    from holdfast.store.sqlite.driver import SqliteStore
+    from holdfast.store.store import Store
     from holdfast.testing.clock import ManualClock
 
 
@@ -41,6 +41,6 @@ def holdfast_app(holdfast_url: str, holdfast_clock: ManualClock) -> Iterator[Hol
 
 
 @pytest.fixture
-def holdfast_store(holdfast_app: Holdfast) -> SqliteStore:
+def holdfast_store(holdfast_app: Holdfast) -> Store:
     """The store of `holdfast_app`."""
     return holdfast_app.store

@@ -51,11 +51,11 @@ def _replaying(worker: Worker, seen: set[tuple[str, int]]) -> None:
 def _forget_first_runs(desk: Desk, seen: set[tuple[str, int]]) -> None:
     end = desk.end
 
-    def forgetful(run: Run, outcome: Outcome) -> Run | None:
+    def forgetful(run: Run, outcome: Outcome, *, take_next: bool = True) -> Run | None:
         attempt = (run.claimed.id, run.claimed.attempt)
         if attempt in seen or isinstance(outcome, Released | Snoozed):
-            return end(run, outcome)
+            return end(run, outcome, take_next=take_next)
         seen.add(attempt)
-        return end(run, Released("always_replay: its first run is forgotten"))
+        return end(run, Released("always_replay: its first run is forgotten"), take_next=take_next)
 
     desk.end = forgetful  # type: ignore[method-assign]

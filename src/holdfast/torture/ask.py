@@ -21,7 +21,7 @@ from holdfast.torture.tasks import WEIGHTS, app, connect, crash, ledger, poison
 BACKLOG_MAX: Final = 1_500
 KEYS: Final = 40
 """How many keys are in use at once: few, so that callers meet."""
-AnyTask = Task[Any, Any]
+AnyTask = Task[Any]
 
 
 def ask(seed: int, name: str, life: int) -> None:

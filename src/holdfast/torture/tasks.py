@@ -164,7 +164,7 @@ def connect() -> sqlite3.Connection:
     return connection
 
 
-WEIGHTS: Final[dict[Task[Any, Any], int]] = {
+WEIGHTS: Final[dict[Task[Any], int]] = {
     glance: 400, copy: 200, pay: 120, flaky: 80, nap: 50, pass_over: 40, give_up: 20, linger: 4, trudge: 6, block: 3,
     crunch: 6, crash: 2, poison: 2,
 }  # fmt: skip

@@ -9,35 +9,30 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
-from holdfast.domain.bounds import CLAIM_BATCH_MAX, SETTLE_BATCH_MAX
 from holdfast.domain.job import Claimed
-from holdfast.domain.outcome import Change, Outcome, Released, Succeeded, settle
-from holdfast.domain.states import State
+from holdfast.domain.outcome import Change, Released
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.registry import Registry
 from holdfast.store import browse, claim, tend
 from holdfast.store.op import Moment, Op
 from holdfast.store.settle import Report
 from holdfast.store.settle import settle as write_reports
-from holdfast.store.sqlite.driver import SqliteStore
+from holdfast.store.store import Store
+from holdfast.worker.appetite import Appetite
 from holdfast.worker.desk import Desk, Run
+from holdfast.worker.outbox import SAID_SECONDS, Outbox
 
 log = logging.getLogger("holdfast.worker")
 
 BEATS_PER_LEASE: Final = 3
 TEND_SECONDS: Final = 1.0
 PRUNE_SECONDS: Final = 60.0
-SAID_SECONDS: Final = 0.05
-PROGRESS_SECONDS: Final = 0.25
-PREFETCH_SECONDS: Final = 0.05
 LINGER_SECONDS: Final = 0.001
-LINGER_SECONDS_MAX: Final = 0.02
 UNSTARTED_SECONDS: Final = 1.0
 RETRY_SECONDS: Final = (0.05, 2.0)
 
@@ -68,7 +63,7 @@ class Turn(msgspec.Struct):
 class Clerk:
     def __init__(
         self,
-        store: SqliteStore,
+        store: Store,
         registry: Registry,
         desk: Desk,
         terms: Terms,
@@ -83,16 +78,13 @@ class Clerk:
         self._tasks = sorted(registry.tasks)
         self._leases = {name: task.lease_seconds for name, task in registry.tasks.items() if task.lease_seconds}
         self._lanes: dict[int, tuple[str, str]] = {}
-        self._said: deque[Run] = deque()
-        self._progressed_at: dict[int, float] = {}
         self._next_due: int | None = None
         self._runs: dict[int, Run] = {}
-        self._unsent: list[Report] = []
+        self._outbox = Outbox(desk, self._forget)
+        self._appetite = Appetite(desk)
         self._asleep = False
         self._look = True
-        self._rate = 0.0
-        self._counted_at = time.monotonic()
-        self._tended_at = self._pruned_at = self._said_at = self._filed_at = 0.0
+        self._tended_at = self._pruned_at = self._filed_at = 0.0
         self._failures = 0
         desk.call_clerk = self._outcome_came
 
@@ -125,7 +117,7 @@ class Clerk:
 
     def said(self, run: Run) -> None:
         """From a task's code: there is something to take from its context."""
-        self._said.append(run)
+        self._outbox.said.append(run)
         if self._asleep:
             self._watcher.nudge()
 
@@ -148,7 +140,7 @@ class Clerk:
 
     def _nothing_left(self) -> bool:
         desk = self._desk
-        return not (desk.active or desk.waiting or desk.outcomes or self._unsent)
+        return not (desk.active or desk.waiting or desk.outcomes or self._outbox.unsent)
 
     def _turn_safely(self, closing: bool) -> float:
         """One turn; the seconds that may pass before the next. A store that fails is tried again, forever."""
@@ -168,25 +160,25 @@ class Clerk:
         desk, now = self._desk, time.monotonic()
         for run in desk.unstarted(now - UNSTARTED_SECONDS):
             desk.outcomes.append((run, Released("it waited for a slot too long; others may have one")))
-        self._gather(now)
-        if self._may_linger(now):
+        self._appetite.count(now, self._outbox.gather(now))
+        if self._appetite.may_linger(len(self._outbox.unsent), now - self._filed_at):
             return LINGER_SECONDS
         tending = now - self._tended_at >= TEND_SECONDS or self._due_in() <= 0
         beating = self._beat_due()
-        room = 0 if closing else self._room(now)
+        room = 0 if closing else self._appetite.room()
         looking = room > 0 and (self._look or tending)
-        if not self._unsent and not beating and (self._look or tending):
+        if not self._outbox.unsent and not beating and (self._look or tending):
             found = self._store.read(self._anything(looking))
             self._look, looking, tending = False, found and looking, found
             self._tended_at = now
-        if not (self._unsent or beating or looking or tending):
+        if not (self._outbox.unsent or beating or looking or tending):
             return self._pause(now, closing)
-        reports, self._unsent = self._unsent, []
+        reports = self._outbox.take()
         self._look = False
         try:
             turn = self._store.write(self._filing(reports, tending, room if looking or reports else 0))
         except HoldfastError:
-            self._unsent = reports + self._unsent
+            self._outbox.put_back(reports)
             raise
         self._filed_at = now
         if tending:
@@ -261,9 +253,13 @@ class Clerk:
             self._lose_all()
         for report in reports:
             if report.change is not None:
-                self._runs.pop(report.seq, None)
+                run = self._runs.pop(report.seq, None)
+                if run is not None and report.seq not in turn.lost:
+                    _log_failure(run, report.change)
         for seq in turn.lost:
-            self._lose(seq, None, "its token is no longer the current one")
+            ended = self._runs.get(seq)
+            if ended is None or ended.context is None or not ended.context.finished:  # else it ended its job itself
+                self._lose(seq, None, "its token is no longer the current one")
         for seq, token, kind in turn.notices:
             self._lose(seq, token, f"it was {kind}")
         self._look = self._look or turn.full
@@ -296,88 +292,13 @@ class Clerk:
             self._lose(seq, None, "its lease ran out")
         self._register()
 
-    # What there is to say
+    def _forget(self, run: Run) -> None:
+        """It has ended, and its job was taken from us before."""
+        if self._runs.get(run.claimed.seq) is run:  # else the job has come back, and is another run's by now
+            del self._runs[run.claimed.seq]
+            self._look = True  # its slot is free, and nothing that is filed will make us claim for it
 
-    def _gather(self, now: float) -> None:
-        """Outcomes and what contexts said, as reports. At most a batch at a time."""
-        outcomes = self._desk.outcomes
-        count = 0
-        while outcomes and len(self._unsent) < SETTLE_BATCH_MAX:
-            run, outcome = outcomes.popleft()
-            count += 1
-            if run.lost is None:
-                self._unsent.append(self._report(run, outcome))
-            elif self._runs.get(run.claimed.seq) is run:  # else the job has come back, and is another run's by now
-                del self._runs[run.claimed.seq]
-                self._look = True  # its slot is free, and nothing that is filed will make us claim for it
-        self._count(now, count)
-        if self._said and now - self._said_at >= SAID_SECONDS:
-            self._said_at = now
-            self._gather_said(now)
-
-    def _gather_said(self, now: float) -> None:
-        ended = {report.seq for report in self._unsent}
-        for _ in range(len(self._said)):
-            run = self._said.popleft()
-            if run.ended or run.lost is not None or run.claimed.seq in ended or run.context is None:
-                continue  # its outcome takes along what was left to say
-            ripe = now - self._progressed_at.get(run.claimed.seq, 0.0) >= PROGRESS_SECONDS
-            said = run.context.take(progress_too=ripe)
-            if ripe:
-                self._progressed_at[run.claimed.seq] = now
-            else:
-                self._said.append(run)
-            if not (said.events or said.progress or said.spent):
-                continue
-            claimed = run.claimed
-            self._unsent.append(
-                Report(
-                    seq=claimed.seq, token=claimed.token, lane=claimed.lane, attempt=claimed.attempt, events=said.events,
-                    progress=said.progress, meter=said.meter, spent=said.spent,
-                )
-            )  # fmt: skip
-
-    def _report(self, run: Run, outcome: Outcome) -> Report:
-        claimed = run.claimed
-        if type(outcome) is Succeeded:
-            change = Change("finish", State.SUCCEEDED, outcome.result)
-        else:
-            change = settle(claimed.attempt, claimed.attempts_max, outcome, run.task.retry, random.random())
-            _log_failure(run, change)
-        report = Report(claimed.seq, claimed.token, claimed.lane, claimed.attempt, change)
-        if run.context is not None:
-            self._progressed_at.pop(claimed.seq, None)
-            said = run.context.take()
-            report.events, report.progress, report.meter, report.spent = said.events, said.progress, said.meter, said.spent
-        return report
-
-    # How much to ask for
-
-    def _count(self, now: float, ended: int) -> None:
-        elapsed = now - self._counted_at
-        if elapsed > 0:
-            weight = min(1.0, elapsed / 0.1)
-            self._rate += weight * (ended / elapsed - self._rate)
-            self._counted_at = now
-
-    def _may_linger(self, now: float) -> bool:
-        """While the pools have plenty to do, a larger batch costs nobody anything and saves commits."""
-        busy = len(self._desk.waiting) > self._ahead() // 2
-        return busy and len(self._unsent) < self._ahead() // 2 and now - self._filed_at < LINGER_SECONDS_MAX
-
-    def _ahead(self) -> int:
-        return int(min(self._rate * PREFETCH_SECONDS, CLAIM_BATCH_MAX))
-
-    def _room(self, now: float) -> int:
-        """Free slots, and as many more as will be started within a moment, at the rate of late.
-
-        Jobs that take their time are thus left for others; jobs that take microseconds come by the hundred.
-        """
-        desk = self._desk
-        ahead = self._ahead()
-        room = desk.slots + ahead - desk.held()
-        # Half of it at a time, so that claims come in batches and not one by one.
-        return room if room * 2 >= ahead or desk.held() < desk.slots else 0
+    # When
 
     def _beat_due(self) -> bool:
         lease = min([self._terms.lease_seconds, *self._leases.values()])
@@ -387,7 +308,7 @@ class Clerk:
         """Until the next thing that is known to be due; a change in the store or an outcome cuts it short."""
         lease = min([self._terms.lease_seconds, *self._leases.values()])
         pause = min(TEND_SECONDS - (now - self._tended_at), lease / BEATS_PER_LEASE / 2, self._due_in())
-        if self._said:
+        if self._outbox.said:
             pause = min(pause, SAID_SECONDS)
         if closing:
             pause = min(pause, 0.05)
@@ -418,7 +339,7 @@ class Clerk:
 
     def idle(self) -> bool:
         """Whether there is nothing to file and the last look found nothing to claim."""
-        return not (self._look or self._unsent or self._desk.outcomes)
+        return not (self._look or self._outbox.unsent or self._desk.outcomes)
 
     def check_empty(self) -> bool:
         """Whether nothing is ready or running, here or elsewhere, in what this worker works on."""

@@ -24,7 +24,10 @@ class Pool(Protocol):
 class Run:
     """One attempt of one job in this worker."""
 
-    __slots__ = ("came_at", "claimed", "context", "deadline", "ended", "handle", "lease", "lost", "pool", "queue", "stopping", "task", "verdict")
+    __slots__ = (
+        "came_at", "claimed", "context", "deadline", "ended", "handle", "lease", "lost", "pool", "queue", "stopping", "task",
+        "verdict",
+    )  # fmt: skip
 
     def __init__(self, claimed: Claimed, task: AnyTask, queue: str, lease: int, came_at: float = 0.0) -> None:
         self.claimed, self.task, self.queue, self.came_at = claimed, task, queue, came_at
@@ -58,7 +61,7 @@ class Desk:
         """Set when the desk is closed and nothing runs any more."""
         self._lock = threading.Lock()
         self.call_clerk: Callable[[], None] = lambda: None
-        self.start: Callable[[list[Run]], None] = lambda runs: None
+        self.start: Callable[[list[Run]], None] = lambda _: None
 
     def held(self) -> int:
         return len(self.waiting) + len(self.active)

@@ -11,17 +11,17 @@ from holdfast.domain.outcome import Change
 from holdfast.domain.states import State
 from holdfast.errors import LeaseLost, SettingError
 from holdfast.registry import Registry
-from holdfast.store.adapters import AsyncBorrowed, Borrowed, borrow
+from holdfast.store.adapters import AsyncBorrowed, Borrowed
 from holdfast.store.op import Make, Moment, Op
 from holdfast.store.rows import job_of_claimed
 from holdfast.store.settle import Report, settle
-from holdfast.store.sqlite.driver import SqliteStore
+from holdfast.store.store import Store
 from holdfast.worker.context import Context, Holdings
 from holdfast.worker.desk import Run
 
 
 class RunHoldings:
-    def __init__(self, run: Run, registry: Registry, said: Callable[[Run], None], store: SqliteStore) -> None:
+    def __init__(self, run: Run, registry: Registry, said: Callable[[Run], None], store: Store) -> None:
         self._run, self._registry, self._said, self._store = run, registry, said, store
 
     def job(self) -> Job:
@@ -31,14 +31,14 @@ class RunHoldings:
         self._said(self._run)
 
     def finish(self, context: Context, on: Any, result: Any) -> None:
-        connection = borrow(on, self._store.path)
+        connection = self._store.borrow(on)
         if not isinstance(connection, Borrowed):
             raise SettingError("on= is an async connection; use await ctx.afinish(on=...)")
         connection.write(self._end(context, result), self._moment())
         context.finished = True
 
     async def afinish(self, context: Context, on: Any, result: Any) -> None:
-        connection = borrow(on, self._store.path)
+        connection = self._store.borrow(on)
         if not isinstance(connection, AsyncBorrowed):
             raise SettingError("on= is a sync connection; use ctx.finish(on=...)")
         await connection.write(self._end(context, result), self._moment())

@@ -12,7 +12,7 @@ import time
 from typing import Final, Protocol
 
 from holdfast.domain.outcome import Failed, JobError, Released
-from holdfast.store.sqlite.clock import Clock
+from holdfast.store.clock import Clock
 from holdfast.worker.desk import Desk, Run
 
 log = logging.getLogger("holdfast.worker")

@@ -18,7 +18,7 @@ from holdfast.domain.retry import Duration, seconds_of
 from holdfast.errors import SettingError
 from holdfast.registry import Registry
 from holdfast.settings import CONCURRENCY, GRACE_SECONDS, LEASE_SECONDS
-from holdfast.store.sqlite.driver import SqliteStore
+from holdfast.store.store import Store
 from holdfast.worker.clerk import Clerk, Terms
 from holdfast.worker.context import Context
 from holdfast.worker.delegates import Delegates
@@ -40,7 +40,7 @@ class Worker:
 
     def __init__(
         self,
-        store: SqliteStore,
+        store: Store,
         registry: Registry,
         *,
         queues: Sequence[str] | None = None,
@@ -238,5 +238,3 @@ def check_lease(lease: Duration) -> float:
 
 def _listed(queues: Sequence[str]) -> Sequence[str]:
     return [queues] if isinstance(queues, str) else queues
-
-

@@ -49,9 +49,7 @@ def check_place(path: str) -> None:
     resolved = os.path.realpath(path)
     directory = os.path.dirname(resolved)
     if os.path.isdir(resolved):
-        raise StoreUnavailable(
-            f"{path} is a directory; give the path of a file in it, such as {path}/jobs.db"
-        )
+        raise StoreUnavailable(f"{path} is a directory; give the path of a file in it, such as {path}/jobs.db")
     if not os.path.isdir(directory):
         raise StoreUnavailable(f"{path}: the directory {directory} does not exist; create it first")
     _check_file_system(path, resolved)
@@ -62,8 +60,7 @@ def _check_file_system(path: str, resolved: str) -> None:
     kind = file_system_of(resolved, _mounts())
     if kind in NETWORK_FILE_SYSTEMS:
         raise StoreUnavailable(
-            f"{path} is on a network file system ({kind}), where SQLite loses data; "
-            "put it on a local disk, or use postgresql://"
+            f"{path} is on a network file system ({kind}), where SQLite loses data; put it on a local disk, or use postgresql://"
         )
 
 
@@ -72,9 +69,7 @@ def _check_rights(path: str, resolved: str, directory: str) -> None:
         if not stat.S_ISREG(os.stat(resolved).st_mode):
             raise StoreUnavailable(f"{path} is not a regular file; give the path of a database file")
         if not _allowed(resolved, os.R_OK | os.W_OK):
-            raise StoreUnavailable(
-                f"{path} may not be read and written by {_who()}; change its owner or its mode"
-            )
+            raise StoreUnavailable(f"{path} may not be read and written by {_who()}; change its owner or its mode")
     if not _allowed(directory, os.W_OK | os.X_OK):
         raise StoreUnavailable(
             f"{path}: {_who()} may not create files in {directory}, and SQLite needs two beside it; "
@@ -153,9 +148,7 @@ def create_private(path: str) -> bool:
         except FileExistsError:
             return False
         except OSError as error:
-            raise StoreUnavailable(
-                f"{path} cannot be created: {error.strerror}; check the directory"
-            ) from error
+            raise StoreUnavailable(f"{path} cannot be created: {error.strerror}; check the directory") from error
         try:
             os.fchmod(descriptor, 0o600)  # a umask may have taken the owner's rights too
         finally:

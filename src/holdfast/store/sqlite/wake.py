@@ -137,9 +137,7 @@ class Watcher:
         if now < self._poll_at:
             return False
         differs = self._differs()
-        self._poll_gap = (
-            POLL_FIRST_SECONDS if differs else min(self._poll_gap * POLL_GROWTH, POLL_LAST_SECONDS)
-        )
+        self._poll_gap = POLL_FIRST_SECONDS if differs else min(self._poll_gap * POLL_GROWTH, POLL_LAST_SECONDS)
         self._poll_at = now + self._poll_gap
         return differs
 

@@ -116,6 +116,8 @@ CREATE TABLE holdfast_key (
     created_at INTEGER NOT NULL
 ) WITHOUT ROWID;
 
+CREATE INDEX holdfast_key_outlived ON holdfast_key (until) WHERE ended IS NOT NULL AND until IS NOT NULL;
+
 CREATE TABLE holdfast_tag (
     tag TEXT NOT NULL,
     seq INTEGER NOT NULL,

@@ -1,0 +1,74 @@
+"""Moves that somebody asks for: cancel, retry, skip, delete, prune."""
+
+from __future__ import annotations
+
+from holdfast.client.asking import Asking
+from holdfast.client.by_hand import ending
+from holdfast.domain.bounds import REASON_CHARS_MAX
+from holdfast.domain.job import Job, Lease
+from holdfast.domain.outcome import Skipped
+from holdfast.domain.retry import Duration, seconds_of
+from holdfast.domain.text import clip
+from holdfast.store import browse, control, tend
+from holdfast.store.op import Make, Op
+
+
+class Acting(Asking):
+    def cancel(self, id: str, reason: str = "cancelled by request") -> Job:
+        """End the job now, running or not: a running one is stopped, and nothing it still does counts."""
+        return self._door.write(self._cancel(id, reason))
+
+    async def acancel(self, id: str, reason: str = "cancelled by request") -> Job:
+        return await self._door.awrite(self._cancel(id, reason))
+
+    def _cancel(self, id: str, reason: str) -> Make[Job]:
+        why = clip(reason, REASON_CHARS_MAX)
+        return lambda moment: self._then_read(control.cancel(moment, id, why), id)
+
+    def retry(self, id: str) -> Job:
+        """Run a failed, cancelled or skipped job again, with fresh attempts."""
+        return self._door.write(lambda moment: self._then_read(control.retry(moment, id), id))
+
+    async def aretry(self, id: str) -> Job:
+        return await self._door.awrite(lambda moment: self._then_read(control.retry(moment, id), id))
+
+    def skip(self, id: str | Lease, reason: str) -> Job:
+        """End a job on purpose, by its id, or by the lease on it."""
+        return self._door.write(self._skip(id, reason))
+
+    async def askip(self, id: str | Lease, reason: str) -> Job:
+        return await self._door.awrite(self._skip(id, reason))
+
+    def _skip(self, id: str | Lease, reason: str) -> Make[Job]:
+        why = clip(reason, REASON_CHARS_MAX)
+        if isinstance(id, Lease):
+            return ending(self._registry, id, Skipped(why))
+        return lambda moment: self._then_read(control.skip(moment, id, why), id)
+
+    def delete(self, id: str) -> None:
+        """Remove a job that does not run, with its events, errors and key."""
+        self._door.write(lambda _: control.delete(id))
+
+    async def adelete(self, id: str) -> None:
+        await self._door.awrite(lambda _: control.delete(id))
+
+    def prune(self, older_than: Duration) -> int:
+        """Remove all jobs that ended longer ago than this; how many they were."""
+        make, pruned = self._prune(older_than), 0
+        while batch := self._door.write(make):
+            pruned += batch
+        return pruned
+
+    async def aprune(self, older_than: Duration) -> int:
+        make, pruned = self._prune(older_than), 0
+        while batch := await self._door.awrite(make):
+            pruned += batch
+        return pruned
+
+    def _prune(self, older_than: Duration) -> Make[int]:
+        age = int(seconds_of("older_than", older_than) * 1e6)
+        return lambda moment: tend.prune(moment, moment.now - age)
+
+    def _then_read(self, act: Op[None], id: str) -> Op[Job]:
+        yield from act
+        return (yield from browse.demand(id, self._registry.names))

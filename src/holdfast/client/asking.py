@@ -1,0 +1,21 @@
+"""What every part of the client has: a way to the database, the tasks, and word of commits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.events.pulse import Pulse
+from holdfast.registry import Registry
+from holdfast.store.store import Door
+
+if TYPE_CHECKING:
+    from holdfast.client import Client
+
+
+class Asking:
+    def __init__(self, door: Door, registry: Registry, pulse: Pulse, app: Client | None = None) -> None:
+        self._door = door
+        self._registry = registry
+        self._pulse = pulse
+        self._app = app
+        """Set where the door is the caller's own connection: the app that this client is part of."""

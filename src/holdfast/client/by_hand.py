@@ -1,0 +1,149 @@
+"""A worker of one's own: claim a job, renew its lease, say how it went."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from holdfast.client.asking import Asking
+from holdfast.domain import codec
+from holdfast.domain.bounds import REASON_CHARS_MAX, RESULT_BYTES_MAX
+from holdfast.domain.job import Job, Lease, moment_of
+from holdfast.domain.outcome import Failed, JobError, Outcome, Released, Succeeded, outcome_of, settle
+from holdfast.domain.retry import Duration, seconds_of
+from holdfast.domain.text import clip
+from holdfast.errors import LeaseLost
+from holdfast.registry import Registry
+from holdfast.settings import LEASE_SECONDS
+from holdfast.store import browse, claim, tend
+from holdfast.store.op import Make, Moment, Op, Statement
+from holdfast.store.rows import job_of_claimed
+from holdfast.store.settle import Report
+from holdfast.store.settle import settle as write_reports
+from holdfast.task import Task
+from holdfast.worker.context import check_meter
+
+
+class ByHand(Asking):
+    def claim(
+        self,
+        *,
+        queues: Sequence[str] | None = None,
+        tasks: Sequence[Task[Any] | str] | None = None,
+        worker: str | None = None,
+        seconds: Duration = LEASE_SECONDS,
+    ) -> Lease | None:
+        """The most urgent job, leased for so many seconds; None if nothing is ready."""
+        return self._door.write(self._claim(queues, tasks, worker, seconds))
+
+    async def aclaim(
+        self,
+        *,
+        queues: Sequence[str] | None = None,
+        tasks: Sequence[Task[Any] | str] | None = None,
+        worker: str | None = None,
+        seconds: Duration = LEASE_SECONDS,
+    ) -> Lease | None:
+        return await self._door.awrite(self._claim(queues, tasks, worker, seconds))
+
+    def _claim(
+        self,
+        queues: Sequence[str] | None,
+        tasks: Sequence[Task[Any] | str] | None,
+        worker: str | None,
+        seconds: Duration,
+    ) -> Make[Lease | None]:
+        lease = seconds_of("lease", seconds, positive=True)
+        wanted = None if tasks is None else [task.name if isinstance(task, Task) else task for task in tasks]
+        name = worker or f"{socket.gethostname()}-{os.getpid()}"
+
+        def make(moment: Moment) -> Op[Lease | None]:
+            yield from tend.expire(moment)
+            yield from tend.promote(moment)
+            lanes = yield from claim.lanes(queues, wanted)
+            if not (yield from browse.work_left(lanes))[0]:
+                return None
+            micros = int(lease * 1e6)
+            holder = yield from claim.register(moment, name, socket.gethostname(), os.getpid(), micros, by_hand=True)
+            claimed = (yield from claim.claim(moment, claim.Holder(holder, name, micros), lanes, 1))[0]
+            queue, task = (yield from browse.lane_names())[claimed.lane]
+            job = job_of_claimed(claimed, task, queue, self._registry.names)
+            return Lease(job, claimed.seq, claimed.token, holder, lease, moment_of(moment.now + micros))
+
+        return make
+
+    def renew(self, lease: Lease) -> Lease:
+        """Another `lease.seconds` from now; `LeaseLost` if the job was taken meanwhile."""
+        lease.expires_at = self._door.write(self._renew(lease))
+        return lease
+
+    async def arenew(self, lease: Lease) -> Lease:
+        lease.expires_at = await self._door.awrite(self._renew(lease))
+        return lease
+
+    def _renew(self, lease: Lease) -> Make[datetime]:
+        def make(moment: Moment) -> Op[datetime]:
+            yield from claim.renew(moment, lease.worker, lease.seq, lease.token)
+            return moment_of(moment.now + int(lease.seconds * 1e6))
+
+        return make
+
+    def finish(self, lease: Lease, result: Any = None, meter: dict[str, float] | None = None) -> Job:
+        """The job succeeded, with this result and these costs."""
+        return self._door.write(self._finish(lease, result, meter))
+
+    async def afinish(self, lease: Lease, result: Any = None, meter: dict[str, float] | None = None) -> Job:
+        return await self._door.awrite(self._finish(lease, result, meter))
+
+    def _finish(self, lease: Lease, result: Any, meter: dict[str, float] | None) -> Make[Job]:
+        task = self._registry.find(lease.job.task)
+        text = codec.encode(result, "result", RESULT_BYTES_MAX) if task is None else task.signature.encode_result(result)
+        return ending(self._registry, lease, Succeeded(text), meter)
+
+    def fail(self, lease: Lease, error: BaseException | str) -> Job:
+        """This attempt failed: the job is tried again, or fails for good, as its task's `Retry` says."""
+        return self._door.write(self._fail(lease, error))
+
+    async def afail(self, lease: Lease, error: BaseException | str) -> Job:
+        return await self._door.awrite(self._fail(lease, error))
+
+    def _fail(self, lease: Lease, error: BaseException | str) -> Make[Job]:
+        if isinstance(error, BaseException):
+            return ending(self._registry, lease, outcome_of(error, self._registry.retry(lease.job.task)))
+        return ending(self._registry, lease, Failed(JobError("Error", clip(error, REASON_CHARS_MAX))))
+
+    def release(self, lease: Lease) -> Job:
+        """Hand the job back unfinished; costs no attempt."""
+        return self._door.write(ending(self._registry, lease, Released("handed back by its holder")))
+
+    async def arelease(self, lease: Lease) -> Job:
+        return await self._door.awrite(ending(self._registry, lease, Released("handed back by its holder")))
+
+
+def ending(registry: Registry, lease: Lease, outcome: Outcome, meter: dict[str, float] | None = None) -> Make[Job]:
+    """The operation that files how a leased job went, and reads the job."""
+    retry, spent = registry.retry(lease.job.task), None if meter is None else check_meter(meter)
+    job = lease.job
+    change = settle(job.attempt, job.attempts_max, outcome, retry, random.random())
+    total = None if spent is None else _total(job.meter, spent)
+
+    def make(moment: Moment) -> Op[Job]:
+        lane = (yield Statement("lane", {"queue": job.queue, "task": job.task}))[0][0]
+        report = Report(seq=lease.seq, token=lease.token, lane=lane, attempt=job.attempt, change=change, meter=total, spent=spent)
+        if (yield from write_reports(moment, [report])):
+            raise LeaseLost(
+                f"job {job.id}: token {lease.token} is not the current one; the job was taken, cancelled or ended meanwhile"
+            )
+        yield Statement("remove_worker", {"worker": lease.worker})
+        return (yield from browse.demand(job.id, registry.names))
+
+    return make
+
+
+def _total(before: dict[str, float], spent: dict[str, float]) -> str:
+    total = {name: before.get(name, 0.0) + spent.get(name, 0.0) for name in (*before, *spent)}
+    return codec.encode(total, "meter", RESULT_BYTES_MAX)

@@ -1,0 +1,104 @@
+"""Jobs come in, one by one or in bounded chunks."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from holdfast.batch import AsyncBatch, Batch
+from holdfast.client.asking import Asking
+from holdfast.domain import codec
+from holdfast.domain.bounds import ENQUEUE_BATCH_MAX
+from holdfast.domain.job import Job, NewJob, moment_of
+from holdfast.domain.states import State
+from holdfast.store import browse
+from holdfast.store.enqueue import Accepted, Plain, enqueue, is_plain
+from holdfast.store.op import Make, Moment, Op
+from holdfast.store.rows import job_of_key
+
+
+class Enqueueing(Asking):
+    def enqueue(self, job: NewJob) -> Job:
+        """Accept one job, made by `task.bind(...)`: durable when this returns."""
+        if is_plain(job.options):
+            return self._receipt(job, self._door.write(Plain((job,))), None)
+        return self._receipt(job, *self._door.write(self._enqueue_one(job)))
+
+    async def aenqueue(self, job: NewJob) -> Job:
+        if is_plain(job.options):
+            return self._receipt(job, await self._door.awrite(Plain((job,))), None)
+        return self._receipt(job, *await self._door.awrite(self._enqueue_one(job)))
+
+    def enqueue_many(self, jobs: Iterable[NewJob]) -> Batch:
+        """Accept any number of jobs in bounded memory: each chunk of 2,000 is one transaction."""
+        batch = Batch(self._load)
+        for chunk in _chunks(jobs):
+            batch.add(self._door.write(partial(enqueue, jobs=chunk)))
+        return batch
+
+    async def aenqueue_many(self, jobs: Iterable[NewJob]) -> AsyncBatch:
+        batch = AsyncBatch(self._aload)
+        for chunk in _chunks(jobs):
+            batch.add(await self._door.awrite(partial(enqueue, jobs=chunk)))
+        return batch
+
+    def _enqueue_one(self, job: NewJob) -> Make[tuple[Accepted, Job | None]]:
+        names = self._registry.names
+
+        def make(moment: Moment) -> Op[tuple[Accepted, Job | None]]:
+            accepted = yield from enqueue(moment, (job,))
+            known = accepted.known.get(0)
+            if known is None or known.created:
+                return accepted, None
+            if known.ended is not None:
+                return accepted, job_of_key(known.ended, names)
+            return accepted, (yield from browse.demand(known.id, names))
+
+        return make
+
+    def _receipt(self, job: NewJob, accepted: Accepted, first: Job | None) -> Job:
+        if first is not None:
+            first.created, first.same_arguments = False, accepted.known[0].same_arguments
+            return first
+        options, now = job.options, accepted.created_at
+        run_at = options.run_at if options.run_at is not None else now + options.delay
+        return Job(
+            id=accepted.id(0),
+            task=options.task,
+            queue=options.queue,
+            state=State.SCHEDULED if run_at > now else State.READY,
+            priority=options.priority,
+            attempt=0,
+            attempts_max=options.attempts,
+            token=0,
+            arguments=job.arguments,
+            key=None if options.key is None else options.key.parts,
+            tags=options.tags,
+            meta=None if options.meta is None else _as_dict(options.meta),
+            parent=options.parent,
+            created_at=moment_of(now),
+            run_after=moment_of(run_at) if run_at > now else None,
+            created=True,
+            thaw_arguments=self._registry.names.arguments(options.task),
+            thaw_result=self._registry.names.result(options.task),
+        )
+
+    def _load(self, ids: Sequence[str]) -> dict[str, Job]:
+        return self._door.read(lambda _: browse.jobs_by_id(ids, self._registry.names))
+
+    async def _aload(self, ids: Sequence[str]) -> dict[str, Job]:
+        return await self._door.aread(lambda _: browse.jobs_by_id(ids, self._registry.names))
+
+
+def _chunks(jobs: Iterable[NewJob]) -> Iterator[list[NewJob]]:
+    source = iter(jobs)
+    while chunk := list(itertools.islice(source, ENQUEUE_BATCH_MAX)):
+        yield chunk
+
+
+def _as_dict(text: str) -> dict[str, Any]:
+    value = codec.decode(text)
+    assert isinstance(value, dict)
+    return value

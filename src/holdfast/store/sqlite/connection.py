@@ -1,0 +1,91 @@
+"""A connection to the file, set up as every one of ours must be, that runs our statements."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Final, TypeVar
+
+from holdfast.store.op import Row, Statement
+from holdfast.store.sql import load, values
+from holdfast.store.sqlite.schema import PACKAGE
+from holdfast.store.sqlite.wake import Watcher
+from holdfast.store.store import Probe
+
+T = TypeVar("T")
+BUSY_SECONDS: Final = (0.000_2, 0.001)
+COMMIT_BYTES: Final = 20 * 1024
+CHANGE_BYTES: Final = 100
+_PRAGMAS: Final = ("synchronous = FULL", "wal_autocheckpoint = 0", "mmap_size = 0", "temp_store = MEMORY")
+
+
+class Connection:
+    """A sqlite3 connection that runs our statements."""
+
+    def __init__(self, raw: sqlite3.Connection, probe: Callable[[], Probe | None]) -> None:
+        self.raw = raw
+        self._sql = load(PACKAGE)
+        self._probe = probe
+        self.text_written = 0
+        self._changes = 0
+
+    def run(self, statement: Statement) -> list[Row]:
+        probe = self._probe()
+        if probe is not None:
+            probe(statement.verb)
+        sql = self._sql[statement.verb]
+        if statement.rows is not None:
+            self.raw.executemany(sql.numbered, statement.rows)
+            return []
+        given = values(sql, statement.parameters)
+        for value in given:
+            if type(value) is str:
+                self.text_written += len(value)
+        return self.raw.execute(sql.numbered, given).fetchall()
+
+    def written(self) -> int:
+        """About how many bytes the log has grown by since this was last asked."""
+        before, self._changes = self._changes, self.raw.total_changes
+        text, self.text_written = self.text_written, 0
+        return COMMIT_BYTES + (self._changes - before) * CHANGE_BYTES + text
+
+    def close(self) -> None:
+        self.raw.close()
+
+
+class StoreWatcher(Watcher):
+    """A watcher with a connection of its own to look at the data version with."""
+
+    def __init__(self, path: str, reader: Connection) -> None:
+        self._reader = reader
+        super().__init__(path, lambda: int(reader.raw.execute("PRAGMA data_version").fetchone()[0]))
+
+    def close(self) -> None:
+        super().close()
+        self._reader.close()
+
+
+def connect(path: str, busy_seconds: float) -> sqlite3.Connection:
+    raw = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=256)
+    for pragma in _PRAGMAS:
+        patiently(partial(raw.execute, f"PRAGMA {pragma}"), busy_seconds)
+    return raw
+
+
+def patiently(action: Callable[[], T], busy_seconds: float) -> T:
+    """Try again while others have the file locked, with a short random wait, for so many seconds."""
+    deadline = time.monotonic() + busy_seconds
+    while True:
+        try:
+            return action()
+        except sqlite3.OperationalError as error:
+            if not _busy(error) or time.monotonic() >= deadline:
+                raise
+        time.sleep(random.uniform(*BUSY_SECONDS))
+
+
+def _busy(error: sqlite3.OperationalError) -> bool:
+    return error.sqlite_errorname.startswith("SQLITE_BUSY")

@@ -1,0 +1,57 @@
+"""Old things go in batches that hold nobody up, and nothing is left of them that would add up."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast import Key
+from holdfast.store import tend
+from tests.conformance.world import World
+
+
+def finished(store: World, count: int) -> None:
+    store.app.enqueue_many(store.add.bind(number) for number in range(count))
+    while lease := store.app.claim():
+        store.app.finish(lease, 0)
+
+
+def prune_once(store: World) -> int:
+    return store.app.store.write(lambda moment: tend.prune(moment, moment.now))
+
+
+def test_a_batch_ends_where_its_events_would_become_too_many(store: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    finished(store, 5)  # with three events each
+    store.clock.advance(1)
+    monkeypatch.setattr(tend, "PRUNE_EVENTS_MAX", 7)
+    assert [prune_once(store) for _ in range(4)] == [2, 2, 1, 0]
+
+
+def test_a_job_with_more_events_than_a_batch_may_have_goes_alone(store: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    finished(store, 2)
+    store.clock.advance(1)
+    monkeypatch.setattr(tend, "PRUNE_EVENTS_MAX", 1)
+    assert [prune_once(store) for _ in range(3)] == [1, 1, 0]
+
+
+def test_keys_that_outlived_their_jobs_go_when_their_time_is_over(store: World) -> None:
+    store.add.using(key=Key("for a minute", scope=60)).enqueue(1)
+    store.add.using(key=Key("forever")).enqueue(1)
+    while lease := store.app.claim():
+        store.app.finish(lease, 0)
+    store.clock.advance(10)
+    assert store.app.prune(5) == 2
+    store.app.store.write(tend.forget)
+    assert len(store.rows("SELECT key FROM holdfast_key")) == 2
+    store.clock.advance(60)
+    store.app.store.write(tend.forget)
+    assert store.rows("SELECT key FROM holdfast_key") == [('["forever"]',)]
+
+
+def test_the_key_of_a_job_that_failed_for_good_leaves_nothing_behind(store: World) -> None:
+    store.once.using(key=Key("once")).enqueue("x")
+    lease = store.app.claim()
+    assert lease is not None
+    store.app.fail(lease, "boom")
+    store.clock.advance(10)
+    assert store.app.prune(5) == 1
+    assert store.rows("SELECT key FROM holdfast_key") == []
