@@ -77,7 +77,15 @@ class Holdfast(Client):
         retry: Retry | None = None,
         process: bool = False,
     ) -> Any:
-        """Register a function, `def` or `async def`, as a task. `process=True` runs it in a process of its own."""
+        """Register a function, `def` or `async def`, as a task.
+
+        name      under which it is stored; `module.function` unless given
+        queue     where its jobs go; priority: a lower number runs first, the default is 100
+        timeout   how long one run may take, in seconds
+        lease     after how many seconds without a sign of life its worker counts as dead, if not the worker's own
+        retry     how often it may run and how long it pauses; three times in all, some seconds apart, unless given
+        process   run it in a process of its own, which can be killed and may hold the interpreter's lock
+        """
         maker = TaskMaker(self, name, queue, priority, timeout, lease, retry, process)
         return maker if fn is None else maker(fn)
 
@@ -157,6 +165,8 @@ class TaskMaker:
         self._queue, self._priority = check_name("queue", queue), check_priority(priority)
         self._timeout = None if timeout is None else seconds_of("timeout", timeout, positive=True)
         self._lease = None if lease is None else check_lease(lease)
+        if retry is not None and not isinstance(retry, Retry):
+            raise SettingError(f"retry={retry!r} is no Retry; use for example retry=Retry(attempts=3)")
         self._retry = retry or Retry()
 
     def __call__(self, fn: F, /) -> Task[F]:

@@ -339,7 +339,6 @@ def test_a_task_whose_transaction_was_rolled_back_has_not_finished(app: Holdfast
     assert "was not committed" in str(failed.error)
 
 
-@pytest.mark.xfail(strict=True, reason="the clerk has taken the event and waits for the lock that this transaction holds")
 def test_what_a_task_said_before_it_finished_in_its_transaction_is_kept(app: Holdfast, path: str) -> None:
     trying = threading.Event()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.client.asking import Asking
+from holdfast.client.asking import Asking, id_of
 from holdfast.client.by_hand import ending
 from holdfast.domain.bounds import REASON_CHARS_MAX
 from holdfast.domain.job import Job, Lease
@@ -14,43 +14,52 @@ from holdfast.store.op import Make, Op
 
 
 class Acting(Asking):
-    def cancel(self, id: str, reason: str = "cancelled by request") -> Job:
-        """End the job now, running or not: a running one is stopped, and nothing it still does counts."""
+    def cancel(self, id: str | Job, reason: str = "cancelled by request") -> Job:
+        """End the job now, running or not: a running one is told to stop, and nothing it still does counts."""
         return self._door.write(self._cancel(id, reason))
 
-    async def acancel(self, id: str, reason: str = "cancelled by request") -> Job:
+    async def acancel(self, id: str | Job, reason: str = "cancelled by request") -> Job:
         return await self._door.awrite(self._cancel(id, reason))
 
-    def _cancel(self, id: str, reason: str) -> Make[Job]:
-        why = clip(reason, REASON_CHARS_MAX)
+    def _cancel(self, job: str | Job, reason: str) -> Make[Job]:
+        id, why = id_of(job), clip(reason, REASON_CHARS_MAX)
         return lambda moment: self._then_read(control.cancel(moment, id, why), id)
 
-    def retry(self, id: str) -> Job:
+    def retry(self, id: str | Job) -> Job:
         """Run a failed, cancelled or skipped job again, with fresh attempts."""
-        return self._door.write(lambda moment: self._then_read(control.retry(moment, id), id))
+        return self._door.write(self._retry(id))
 
-    async def aretry(self, id: str) -> Job:
-        return await self._door.awrite(lambda moment: self._then_read(control.retry(moment, id), id))
+    async def aretry(self, id: str | Job) -> Job:
+        """The async twin of `retry`."""
+        return await self._door.awrite(self._retry(id))
 
-    def skip(self, id: str | Lease, reason: str) -> Job:
+    def _retry(self, job: str | Job) -> Make[Job]:
+        id = id_of(job)
+        return lambda moment: self._then_read(control.retry(moment, id), id)
+
+    def skip(self, id: str | Job | Lease, reason: str) -> Job:
         """End a job on purpose, by its id, or by the lease on it."""
         return self._door.write(self._skip(id, reason))
 
-    async def askip(self, id: str | Lease, reason: str) -> Job:
+    async def askip(self, id: str | Job | Lease, reason: str) -> Job:
         return await self._door.awrite(self._skip(id, reason))
 
-    def _skip(self, id: str | Lease, reason: str) -> Make[Job]:
+    def _skip(self, id: str | Job | Lease, reason: str) -> Make[Job]:
         why = clip(reason, REASON_CHARS_MAX)
         if isinstance(id, Lease):
             return ending(self._registry, id, Skipped(why))
-        return lambda moment: self._then_read(control.skip(moment, id, why), id)
+        wanted = id_of(id)
+        return lambda moment: self._then_read(control.skip(moment, wanted, why), wanted)
 
-    def delete(self, id: str) -> None:
+    def delete(self, id: str | Job) -> None:
         """Remove a job that does not run, with its events, errors and key."""
-        self._door.write(lambda _: control.delete(id))
+        wanted = id_of(id)
+        self._door.write(lambda _: control.delete(wanted))
 
-    async def adelete(self, id: str) -> None:
-        await self._door.awrite(lambda _: control.delete(id))
+    async def adelete(self, id: str | Job) -> None:
+        """The async twin of `delete`."""
+        wanted = id_of(id)
+        await self._door.awrite(lambda _: control.delete(wanted))
 
     def prune(self, older_than: Duration) -> int:
         """Remove all jobs that ended longer ago than this; how many they were."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holdfast.domain.job import Job
+from holdfast.domain.text import show
+from holdfast.errors import SettingError
 from holdfast.events.pulse import Pulse
 from holdfast.registry import Registry
 from holdfast.store.store import Door
@@ -19,3 +22,12 @@ class Asking:
         self._pulse = pulse
         self._app = app
         """Set where the door is the caller's own connection: the app that this client is part of."""
+
+
+def id_of(job: str | Job) -> str:
+    """A job's id, wherever a job or its id may be passed."""
+    if isinstance(job, Job):
+        return job.id
+    if not isinstance(job, str):
+        raise SettingError(f"{show(job)} is no job and no id of one; pass job.id")
+    return job

@@ -32,8 +32,8 @@ class ByHand(Asking):
     def claim(
         self,
         *,
-        queues: Sequence[str] | None = None,
-        tasks: Sequence[Task[Any] | str] | None = None,
+        queues: Sequence[str] | str | None = None,
+        tasks: Sequence[Task[Any] | str] | Task[Any] | str | None = None,
         worker: str | None = None,
         seconds: Duration = LEASE_SECONDS,
     ) -> Lease | None:
@@ -43,8 +43,8 @@ class ByHand(Asking):
     async def aclaim(
         self,
         *,
-        queues: Sequence[str] | None = None,
-        tasks: Sequence[Task[Any] | str] | None = None,
+        queues: Sequence[str] | str | None = None,
+        tasks: Sequence[Task[Any] | str] | Task[Any] | str | None = None,
         worker: str | None = None,
         seconds: Duration = LEASE_SECONDS,
     ) -> Lease | None:
@@ -52,20 +52,22 @@ class ByHand(Asking):
 
     def _claim(
         self,
-        queues: Sequence[str] | None,
-        tasks: Sequence[Task[Any] | str] | None,
+        queues: Sequence[str] | str | None,
+        tasks: Sequence[Task[Any] | str] | Task[Any] | str | None,
         worker: str | None,
         seconds: Duration,
     ) -> Make[Lease | None]:
         lease = seconds_of("lease", seconds, positive=True)
-        wanted = None if tasks is None else [task.name if isinstance(task, Task) else task for task in tasks]
+        several = [tasks] if isinstance(tasks, str | Task) else tasks  # text is a sequence too, but of letters
+        wanted = None if several is None else [task.name if isinstance(task, Task) else task for task in several]
+        queues = [queues] if isinstance(queues, str) else queues
         name = worker or f"{socket.gethostname()}-{os.getpid()}"
 
         def make(moment: Moment) -> Op[Lease | None]:
             yield from tend.expire(moment)
             yield from tend.promote(moment)
-            lanes = yield from claim.lanes(queues, wanted)
-            if not (yield from browse.work_left(lanes))[0]:
+            lanes = yield from claim.ready_lanes(queues, wanted)
+            if not lanes:
                 return None
             micros = int(lease * 1e6)
             holder = yield from claim.register(moment, name, socket.gethostname(), os.getpid(), micros, by_hand=True)

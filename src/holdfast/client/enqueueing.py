@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -10,35 +9,46 @@ from typing import Any
 from holdfast.batch import AsyncBatch, Batch
 from holdfast.client.asking import Asking
 from holdfast.domain import codec
-from holdfast.domain.bounds import ENQUEUE_BATCH_MAX
+from holdfast.domain.bounds import BATCH_BYTES_MAX, ENQUEUE_BATCH_MAX
 from holdfast.domain.job import Job, NewJob, moment_of
 from holdfast.domain.states import State
+from holdfast.domain.text import show
+from holdfast.errors import SettingError
 from holdfast.store import browse
 from holdfast.store.enqueue import Accepted, Plain, enqueue, is_plain
 from holdfast.store.op import Make, Moment, Op
 from holdfast.store.rows import job_of_key
+from holdfast.worker.loading import refuse_while_loading
 
 
 class Enqueueing(Asking):
     def enqueue(self, job: NewJob) -> Job:
         """Accept one job, made by `task.bind(...)`: durable when this returns."""
+        check_job(job)
+        refuse_while_loading("enqueues")
         if is_plain(job.options):
             return self._receipt(job, self._door.write(Plain((job,))), None)
         return self._receipt(job, *self._door.write(self._enqueue_one(job)))
 
     async def aenqueue(self, job: NewJob) -> Job:
+        """The async twin of `enqueue`."""
+        check_job(job)
+        refuse_while_loading("enqueues")
         if is_plain(job.options):
             return self._receipt(job, await self._door.awrite(Plain((job,))), None)
         return self._receipt(job, *await self._door.awrite(self._enqueue_one(job)))
 
     def enqueue_many(self, jobs: Iterable[NewJob]) -> Batch:
-        """Accept any number of jobs in bounded memory: each chunk of 2,000 is one transaction."""
+        """Accept any number of jobs in bounded memory: each chunk of at most 2,000 is one transaction."""
+        refuse_while_loading("enqueues")
         batch = Batch(self._load)
         for chunk in _chunks(jobs):
             batch.add(self._door.write(partial(enqueue, jobs=chunk)))
         return batch
 
     async def aenqueue_many(self, jobs: Iterable[NewJob]) -> AsyncBatch:
+        """The async twin of `enqueue_many`."""
+        refuse_while_loading("enqueues")
         batch = AsyncBatch(self._aload)
         for chunk in _chunks(jobs):
             batch.add(await self._door.awrite(partial(enqueue, jobs=chunk)))
@@ -93,9 +103,23 @@ class Enqueueing(Asking):
 
 
 def _chunks(jobs: Iterable[NewJob]) -> Iterator[list[NewJob]]:
-    source = iter(jobs)
-    while chunk := list(itertools.islice(source, ENQUEUE_BATCH_MAX)):
+    """So many jobs at a time, and fewer where they are large."""
+    chunk: list[NewJob] = []
+    size = 0
+    for job in jobs:
+        check_job(job)
+        chunk.append(job)
+        size += len(job.arguments)
+        if len(chunk) >= ENQUEUE_BATCH_MAX or size >= BATCH_BYTES_MAX:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
         yield chunk
+
+
+def check_job(job: NewJob) -> None:
+    if type(job) is not NewJob:
+        raise SettingError(f"{show(job)} is no job to be enqueued; make one with task.bind(...), or use task.enqueue(...)")
 
 
 def _as_dict(text: str) -> dict[str, Any]:

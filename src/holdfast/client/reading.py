@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Final
 
-from holdfast.client.asking import Asking
+from holdfast.client.asking import Asking, id_of
 from holdfast.domain.bounds import EVENTS_PAGE_MAX
 from holdfast.domain.event import Event
 from holdfast.domain.job import Job
@@ -23,12 +23,15 @@ FOLLOW_SECONDS: Final = 5.0
 
 
 class Reading(Asking):
-    def get(self, id: str) -> Job | None:
-        """The job, or None."""
-        return self._door.read(lambda _: browse.get(id, self._registry.names))
+    def get(self, id: str | Job) -> Job | None:
+        """The job as it is now, or None."""
+        wanted = id_of(id)
+        return self._door.read(lambda _: browse.get(wanted, self._registry.names))
 
-    async def aget(self, id: str) -> Job | None:
-        return await self._door.aread(lambda _: browse.get(id, self._registry.names))
+    async def aget(self, id: str | Job) -> Job | None:
+        """The async twin of `get`."""
+        wanted = id_of(id)
+        return await self._door.aread(lambda _: browse.get(wanted, self._registry.names))
 
     def find(self, key: Key | Part | tuple[Part, ...]) -> Job | None:
         """The job that has this key, or None."""
@@ -100,12 +103,12 @@ class Reading(Asking):
     async def astats(self) -> dict[str, dict[str, int]]:
         return await self._door.aread(lambda _: browse.stats())
 
-    def events(self, id: str, after: int = 0, follow: bool = False) -> Iterator[Event]:
+    def events(self, id: str | Job, after: int = 0, follow: bool = False) -> Iterator[Event]:
         """The job's log after event number `after`; with `follow`, on and on until the job has ended."""
         if follow:
             self._check_outside("events(follow=True)")
-        first = self._door.read(lambda _: browse.events(id, after))
-        return self._follow(id, after, first, follow)
+        wanted = id_of(id)
+        return self._follow(wanted, after, self._door.read(_events_after(wanted, after)), follow)
 
     def _follow(self, id: str, after: int, page: list[Event], follow: bool) -> Iterator[Event]:
         while True:
@@ -121,10 +124,12 @@ class Reading(Asking):
                     return
                 self._pulse.wait(count, FOLLOW_SECONDS)
 
-    async def aevents(self, id: str, after: int = 0, follow: bool = False) -> AsyncIterator[Event]:
+    async def aevents(self, id: str | Job, after: int = 0, follow: bool = False) -> AsyncIterator[Event]:
+        """The async twin of `events`."""
         if follow:
             self._check_outside("aevents(follow=True)")
-        page = await self._door.aread(lambda _: browse.events(id, after))
+        wanted = id_of(id)
+        page = await self._door.aread(_events_after(wanted, after))
         while True:
             for event in page:
                 yield event
@@ -132,31 +137,31 @@ class Reading(Asking):
             if len(page) < EVENTS_PAGE_MAX and not follow:
                 return
             count = self._pulse.count
-            job = await self.aget(id) if follow and len(page) < EVENTS_PAGE_MAX else None
-            page = await self._door.aread(_events_after(id, after))
+            job = await self.aget(wanted) if follow and len(page) < EVENTS_PAGE_MAX else None
+            page = await self._door.aread(_events_after(wanted, after))
             if follow and not page:
                 if job is None or job.final:
                     return
                 await self._pulse.await_(count, FOLLOW_SECONDS)
 
-    def wait(self, id: str, timeout: Duration | None = None) -> Job:
+    def wait(self, id: str | Job, timeout: Duration | None = None) -> Job:
         """The job, once it has ended; `TimeoutError` if that takes longer than `timeout`."""
         self._check_outside("wait()")
-        deadline = _deadline(timeout)
+        wanted, deadline = id_of(id), _deadline(timeout)
         while True:
             count = self._pulse.count
-            job = self._door.read(lambda _: browse.demand(id, self._registry.names))
+            job = self._door.read(lambda _: browse.demand(wanted, self._registry.names))
             if job.final:
                 return job
             self._pulse.wait(count, _left(deadline, job))
 
-    async def await_(self, id: str, timeout: Duration | None = None) -> Job:  # noqa: ASYNC109 (as its twin)
+    async def await_(self, id: str | Job, timeout: Duration | None = None) -> Job:  # noqa: ASYNC109 (as its twin)
         """The async twin of `wait`; `await` itself is a keyword."""
         self._check_outside("await_()")
-        deadline = _deadline(timeout)
+        wanted, deadline = id_of(id), _deadline(timeout)
         while True:
             count = self._pulse.count
-            job = await self._door.aread(lambda _: browse.demand(id, self._registry.names))
+            job = await self._door.aread(lambda _: browse.demand(wanted, self._registry.names))
             if job.final:
                 return job
             await self._pulse.await_(count, _left(deadline, job))

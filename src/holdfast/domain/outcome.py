@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.domain.bounds import ERROR_MESSAGE_CHARS_MAX, REASON_CHARS_MAX, TRACEBACK_CHARS_MAX
+from holdfast.domain.bounds import ERROR_MESSAGE_CHARS_MAX, NAME_CHARS_MAX, REASON_CHARS_MAX, TRACEBACK_CHARS_MAX
 from holdfast.domain.retry import Duration, Retry, seconds_of
 from holdfast.domain.states import State, move
 from holdfast.domain.text import clip
@@ -179,6 +179,7 @@ def error_of(error: BaseException, traceback: str = "") -> JobError:
     kind = type(error).__qualname__
     if type(error).__module__ not in ("builtins", "__main__") and not isinstance(error, Ending):
         kind = f"{type(error).__module__}.{kind}"
+    kind = clip(kind, NAME_CHARS_MAX)
     try:
         message = str(error)
     except Exception as second:

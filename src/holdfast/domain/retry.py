@@ -48,6 +48,10 @@ class Retry:
         self.on = _classes("on", on)
         self.never = _classes("never", never)
 
+    def __repr__(self) -> str:
+        growing = f"base={self.base:g}, factor={self.factor:g}, cap={self.cap:g}"
+        return f"Retry(attempts={self.attempts}, {growing if self.delays is None else f'delays={list(self.delays)}'})"
+
     def wants(self, error: BaseException) -> bool:
         """Whether this error deserves another try."""
         return isinstance(error, self.on) and not isinstance(error, self.never)
@@ -55,7 +59,7 @@ class Retry:
     def delay_seconds(self, attempt: int, chance: float) -> float:
         """The pause after failed attempt 1, 2, …; `chance` from 0 to 1 places it within the jitter."""
         if self.delays is None:
-            plain = min(self.cap, self.base * self.factor ** min(attempt - 1, 200))
+            plain = min(self.cap, self.base * self.factor ** min(attempt - 1, 150))
         elif self.delays:
             plain = self.delays[min(attempt, len(self.delays)) - 1]
         else:

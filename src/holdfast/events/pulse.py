@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 import time
@@ -10,6 +11,8 @@ from collections.abc import Callable
 from typing import Final
 
 from holdfast.store.store import Watcher
+
+log = logging.getLogger("holdfast.events")
 
 BEAT_SECONDS: Final = 1.0
 IDLE_SECONDS: Final = 10.0
@@ -62,18 +65,26 @@ class Pulse:
 
     def _watch(self) -> None:
         """Until nobody has waited for a while; then the thread goes, and comes back with the next waiter."""
-        watcher = self._open()
         try:
-            self._beat()  # what was committed before the watch began must not be missed
-            while True:
-                if watcher.wait(BEAT_SECONDS):
-                    self._beat()
-                with self._condition:
-                    if time.monotonic() - self._last_used > IDLE_SECONDS and not self._loops:
-                        self._thread = None
-                        return
-        finally:
-            watcher.close()
+            watcher = self._open()
+            try:
+                self._beat()  # what was committed before the watch began must not be missed
+                while self._wanted():
+                    if watcher.wait(BEAT_SECONDS):
+                        self._beat()
+            finally:
+                watcher.close()
+        except Exception as error:
+            log.warning("nobody tells of commits any more (%s); the next to wait tries again", error)
+            with self._condition:
+                self._thread = None
+
+    def _wanted(self) -> bool:
+        with self._condition:
+            if time.monotonic() - self._last_used <= IDLE_SECONDS or self._loops:
+                return True
+            self._thread = None
+            return False
 
     def _beat(self) -> None:
         with self._condition:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from holdfast.domain.bounds import CLAIMED_SLICE_MAX
 from holdfast.domain.job import Claimed
 from holdfast.errors import LeaseLost
 from holdfast.store.op import Moment, Op, Statement
@@ -40,6 +41,12 @@ def lanes(queues: Sequence[str] | None, tasks: Sequence[str] | None) -> Op[list[
     return [lane for (lane,) in (yield Statement("lanes", chosen))]
 
 
+def ready_lanes(queues: Sequence[str] | None, tasks: Sequence[str] | None) -> Op[list[int]]:
+    """Those of the chosen lanes in which something is ready, however many there are in all."""
+    chosen = {"queues": _list(queues), "tasks": _list(tasks)}
+    return [lane for (lane,) in (yield Statement("ready_lanes", chosen))]
+
+
 def claim(moment: Moment, holder: Holder, lanes: Sequence[int], limit: int) -> Op[list[Claimed]]:
     chosen = yield from _take(lanes, limit)
     if not chosen:
@@ -50,8 +57,13 @@ def claim(moment: Moment, holder: Holder, lanes: Sequence[int], limit: int) -> O
     yield Statement("lease_jobs", {"worker": holder.worker, "lease": holder.lease, "leases": leases, "seqs": seqs})
     told = f'{{"worker":{msgspec.json.encode(holder.name).decode()},"attempt":'
     yield Statement("record_started", {"now": moment.now, "told": told, "seqs": seqs})
-    rows = yield Statement("claimed", {"seqs": seqs})
-    return _decode_claimed(rows[0][0])
+    claimed: list[Claimed] = []
+    for start in range(0, len(chosen), CLAIMED_SLICE_MAX):
+        # Arguments can be large, and a value of SQLite's has a bound: some at a time.
+        part = chosen[start : start + CLAIMED_SLICE_MAX]
+        rows = yield Statement("claimed", {"seqs": msgspec.json.encode(part).decode()})
+        claimed += _decode_claimed(rows[0][0])
+    return claimed
 
 
 def _take(lanes: Sequence[int], limit: int) -> Op[list[int]]:

@@ -36,6 +36,10 @@ class Report(msgspec.Struct):
     meter: str | None = None
     spent: dict[str, float] | None = None
     """What was added to the meter since the last report."""
+    written: bool = False
+    """Set when it is part of a transaction."""
+    recalled: bool = False
+    """Set when somebody else says it instead: it must not be written any more."""
 
     @property
     def plain(self) -> bool:

@@ -134,9 +134,18 @@ class Clerk:
             return
         if seconds <= LINGER_SECONDS:
             time.sleep(seconds)
-        elif self._watcher.wait(seconds):
-            self._look = True
+        else:
+            self._look = self._wait(seconds) or self._look
         self._asleep = False
+
+    def _wait(self, seconds: float) -> bool:
+        try:
+            return self._watcher.wait(seconds)
+        except Exception as error:
+            # Without its word we look for ourselves, as often as the turns come.
+            log.warning("nobody tells of commits (%s)", error)
+            time.sleep(min(seconds, RETRY_SECONDS[0]))
+            return True
 
     def _nothing_left(self) -> bool:
         desk = self._desk
@@ -178,6 +187,8 @@ class Clerk:
         try:
             turn = self._store.write(self._filing(reports, tending, room if looking or reports else 0))
         except HoldfastError:
+            for report in reports:
+                report.written = False
             self._outbox.put_back(reports)
             raise
         self._filed_at = now
@@ -190,12 +201,17 @@ class Clerk:
 
     def _filing(self, reports: list[Report], tending: bool, room: int) -> Callable[[Moment], Op[Turn]]:
         def make(moment: Moment) -> Op[Turn]:
-            lost = (yield from write_reports(moment, reports)) if reports else set()
+            current = [report for report in reports if not report.recalled]
+            for report in current:
+                report.written = True
+            lost = (yield from write_reports(moment, current)) if current else set()
             notices = yield from claim.notices(self.worker)
             alive = yield from claim.beat(moment, self.worker)
             pruned = 0
             if tending:
-                yield from tend.expire(moment)
+                expired = yield from tend.expire(moment)
+                if expired:
+                    log.info("took back from workers that are gone: %s", ", ".join(expired[:20]))
                 yield from tend.promote(moment)
                 self._next_due = yield from tend.next_due()
                 pruned = yield from self._prune(moment)
@@ -208,7 +224,7 @@ class Clerk:
         return make
 
     def _claim(self, moment: Moment, room: int) -> Op[list[Claimed]]:
-        lanes = yield from claim.lanes(self._terms.queues, self._tasks)
+        lanes = yield from claim.ready_lanes(self._terms.queues, self._tasks)
         if not self._lanes.keys() >= set(lanes):
             self._lanes = yield from browse.lane_names()
         lease = int(self._terms.lease_seconds * 1e6)
@@ -219,10 +235,10 @@ class Clerk:
     def _prune(self, moment: Moment) -> Op[int]:
         """A batch a minute while there is little to forget, a batch a second while there is more."""
         retention = self._terms.retention_seconds
-        if retention is None or time.monotonic() - self._pruned_at < PRUNE_SECONDS:
+        if time.monotonic() - self._pruned_at < PRUNE_SECONDS:
             return 0
         yield from tend.forget(moment)
-        pruned = yield from tend.prune(moment, moment.now - int(retention * 1e6))
+        pruned = 0 if retention is None else (yield from tend.prune(moment, moment.now - int(retention * 1e6)))
         if pruned == 0:
             self._pruned_at = time.monotonic()
         return pruned
@@ -231,10 +247,8 @@ class Clerk:
         """Whether a transaction is worth its while: asked without a lock, so an idle worker never holds one."""
 
         def make(moment: Moment) -> Op[bool]:
-            if looking:
-                lanes = yield from claim.lanes(self._terms.queues, self._tasks)
-                if (yield from browse.work_left(lanes))[0]:
-                    return True
+            if looking and (yield from claim.ready_lanes(self._terms.queues, self._tasks)):
+                return True
             self._next_due = yield from tend.next_due()
             return (yield from browse.anything_to_tend(moment, self.worker, self._horizon(moment)))
 
@@ -348,7 +362,10 @@ class Clerk:
             lanes = yield from claim.lanes(self._terms.queues, self._tasks)
             return not any((yield from browse.work_left(lanes)))
 
-        return self._store.read(make)
+        try:
+            return self._store.read(make)
+        except StoreUnavailable:
+            return False  # nobody knows
 
 
 def _log_failure(run: Run, change: Change) -> None:

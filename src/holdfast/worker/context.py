@@ -13,11 +13,11 @@ from typing import Any, Protocol
 import msgspec
 
 from holdfast.domain import codec
-from holdfast.domain.bounds import EVENT_BYTES_MAX, METERS_PER_JOB_MAX, PROGRESS_BYTES_MAX
-from holdfast.domain.event import DROPPED, PROGRESSED, check_emitted
+from holdfast.domain.bounds import EVENT_BYTES_MAX, EVENTS_PER_JOB_MAX, METERS_PER_JOB_MAX, PROGRESS_BYTES_MAX
+from holdfast.domain.event import DROPPED, PROGRESSED, check_emitted, check_name
 from holdfast.domain.job import Job
 from holdfast.errors import LeaseLost, SettingError
-from holdfast.store.settle import Emitted
+from holdfast.store.settle import Emitted, Report
 
 EVENTS_WAITING_MAX = 100_000
 
@@ -50,6 +50,10 @@ class Context:
         self.finished = False
         self._lock = threading.Lock()
         self._progress, self._meter = progress, meter
+        self._progress_text = "{}"
+        self._emitted = 0
+        self.in_flight: list[Report] = []
+        """What the clerk has taken and may not have written yet."""
         self._events: list[Emitted] = []
         self._spent: dict[str, float] = {}
         self._moved = False
@@ -66,10 +70,12 @@ class Context:
 
     @property
     def id(self) -> str:
+        """The job's id."""
         return self.job.id
 
     @property
     def attempt(self) -> int:
+        """Which attempt this is, from 1."""
         return self.job.attempt
 
     def check(self) -> None:
@@ -85,8 +91,9 @@ class Context:
             merged = self._progress | given
             if "fraction" not in fields and merged.get("total") and merged.get("done") is not None:
                 merged["fraction"] = round(merged["done"] / merged["total"], 6)
-            codec.encode(merged, "progress", PROGRESS_BYTES_MAX)
-            self._progress, self._moved = merged, True
+            # What is kept is what was encoded: the caller may go on changing the lists that it passed.
+            self._progress_text = codec.encode(merged, "progress", PROGRESS_BYTES_MAX)
+            self._progress, self._moved = msgspec.json.decode(self._progress_text), True
         self._tell()
 
     def emit(self, kind: str, data: Any = None) -> None:
@@ -95,7 +102,8 @@ class Context:
         text = None if data is None else codec.encode(data, f"event {kind!r}", EVENT_BYTES_MAX)
         check_emitted(kind)
         with self._lock:
-            if len(self._events) >= EVENTS_WAITING_MAX:
+            self._emitted += 1
+            if len(self._events) >= EVENTS_WAITING_MAX or self._emitted > EVENTS_PER_JOB_MAX:
                 self._dropped += 1
             else:
                 self._events.append((kind, time.time_ns() // 1000, text))
@@ -107,9 +115,13 @@ class Context:
         with self._lock:
             if len(self._meter.keys() | amounts.keys()) > METERS_PER_JOB_MAX:
                 raise SettingError(f"a job has at most {METERS_PER_JOB_MAX} meters; this would be one more")
-            for name, amount in check_meter(amounts).items():
+            spent, total = check_meter(amounts), dict(self._meter)
+            for name, amount in spent.items():
+                total[name] = total.get(name, 0.0) + amount
+            check_meter(total)
+            for name, amount in spent.items():
                 self._spent[name] = self._spent.get(name, 0.0) + amount
-                self._meter[name] = self._meter.get(name, 0.0) + amount
+            self._meter = total
         self._tell()
 
     def finish(self, *, on: Any, result: Any = None) -> None:
@@ -118,6 +130,7 @@ class Context:
         self._holdings.finish(self, on, result)
 
     async def afinish(self, *, on: Any, result: Any = None) -> None:
+        """The async twin of `finish`."""
         self.check()
         await self._holdings.afinish(self, on, result)
 
@@ -130,7 +143,7 @@ class Context:
             moved = self._moved and progress_too
             self._moved = self._moved and not moved
             self._waiting = self._moved
-            progress = codec.encode(self._progress, "progress", PROGRESS_BYTES_MAX) if moved else None
+            progress = self._progress_text if moved else None
             meter = codec.encode(self._meter, "meter", PROGRESS_BYTES_MAX) if spent else None
         now = time.time_ns() // 1000
         if progress is not None:
@@ -148,6 +161,7 @@ class Context:
             self._events += own[:room]
             self._dropped += len(own) - len(own[:room])
             if said.progress is not None:
+                self._progress_text = said.progress
                 self._progress, self._moved = msgspec.json.decode(said.progress), True
             for name, amount in (said.spent or {}).items():
                 self._spent[name] = self._spent.get(name, 0.0) + amount
@@ -178,6 +192,7 @@ class Detached:
 
 def check_meter(meter: dict[str, float]) -> dict[str, float]:
     for name, amount in meter.items():
+        check_name("meter", name)
         if isinstance(amount, bool) or not isinstance(amount, int | float) or amount - amount != 0:
             raise SettingError(f"meter {name}={amount!r} is not a finite number")
     return {name: float(amount) for name, amount in meter.items()}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from holdfast.domain.job import Claimed
-from holdfast.domain.outcome import Failed, JobError, Outcome
+from holdfast.domain.outcome import Failed, JobError, Outcome, Released, Succeeded
 from holdfast.registry import AnyTask
 from holdfast.worker.context import Context
 
@@ -85,7 +85,7 @@ class Desk:
             del self.active[id(run)]
             if self.closed and not self.active:
                 self.emptied.set()
-            self.outcomes.append((run, run.verdict or outcome))
+            self.outcomes.append((run, _decided(run.verdict, outcome)))
             following = None
             if take_next and self.waiting and not self.closed and len(self.active) < self.slots:
                 following = self.waiting.popleft()
@@ -130,3 +130,10 @@ class Desk:
     def running(self) -> list[Run]:
         with self._lock:
             return list(self.active.values())
+
+
+def _decided(verdict: Outcome | None, outcome: Outcome) -> Outcome:
+    """A job that is to be handed back but came to its end all the same is not run again: its token decides what counts."""
+    if verdict is None or (isinstance(verdict, Released) and isinstance(outcome, Succeeded)):
+        return outcome
+    return verdict

@@ -16,7 +16,7 @@ from holdfast.store.op import Make, Moment, Op
 from holdfast.store.rows import job_of_claimed
 from holdfast.store.settle import Report, settle
 from holdfast.store.store import Store
-from holdfast.worker.context import Context, Holdings
+from holdfast.worker.context import Context, Holdings, Said
 from holdfast.worker.desk import Run
 
 
@@ -47,12 +47,15 @@ class RunHoldings:
     def _end(self, context: Context, result: Any) -> Make[None]:
         claimed = self._run.claimed
         change = Change("finish", State.SUCCEEDED, self._run.task.signature.encode_result(result))
-        said = context.take()
-        report = Report(
-            claimed.seq, claimed.token, claimed.lane, claimed.attempt, change, said.events, said.progress, said.meter, said.spent
-        )
 
         def make(moment: Moment) -> Op[None]:
+            # Here the write lock is ours: what the clerk has taken is either written, or ours to say.
+            report = Report(claimed.seq, claimed.token, claimed.lane, claimed.attempt, change)
+            for before in context.in_flight:
+                if not before.written:
+                    before.recalled = True
+                    _say(report, before)
+            _say(report, context.take())
             if (yield from settle(moment, [report])):
                 raise LeaseLost(f"job {claimed.id}: token {claimed.token} is not the current one; roll back")
 
@@ -61,6 +64,15 @@ class RunHoldings:
     def _moment(self) -> Moment:
         clock = self._store.clock
         return Moment(clock.now(), clock.tick(), clock.boot())
+
+
+def _say(report: Report, more: Report | Said) -> None:
+    """Add to a report what another was about to say."""
+    report.events = [*report.events, *more.events]
+    report.progress = more.progress or report.progress
+    report.meter = more.meter or report.meter
+    for name, amount in (more.spent or {}).items():
+        report.spent = {**(report.spent or {}), name: (report.spent or {}).get(name, 0.0) + amount}
 
 
 def new_context(run: Run, holdings: Holdings) -> Context:

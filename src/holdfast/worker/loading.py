@@ -18,6 +18,6 @@ def loading(name: str) -> Iterator[None]:
         _loading.pop()
 
 
-def refuse_while_loading() -> None:
+def refuse_while_loading(does: str = "starts a worker") -> None:
     if _loading:
-        raise RuntimeError(f'{_loading[-1]} starts a worker when it is loaded; put that under: if __name__ == "__main__":')
+        raise RuntimeError(f'{_loading[-1]} {does} when it is loaded: put that under `if __name__ == "__main__":`')

@@ -7,14 +7,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from holdfast.domain.bounds import SETTLE_BATCH_MAX
-from holdfast.domain.outcome import Change, Outcome, Succeeded, settle
+from holdfast.domain.bounds import BATCH_BYTES_MAX, SETTLE_BATCH_MAX
+from holdfast.domain.outcome import Change, Failed, Outcome, Succeeded, error_of, settle
 from holdfast.domain.states import State
 from holdfast.store.settle import Report
 from holdfast.worker.desk import Desk, Run
 
 SAID_SECONDS: Final = 0.05
-PROGRESS_SECONDS: Final = 0.25
+PROGRESS_SECONDS: Final = 1.0
 
 
 class Outbox:
@@ -30,13 +30,16 @@ class Outbox:
     def gather(self, now: float) -> int:
         """Outcomes and what contexts said, as reports, at most a batch at a time; how many runs ended."""
         outcomes, unsent = self._desk.outcomes, self.unsent
-        ended = 0
-        while outcomes and len(unsent) < SETTLE_BATCH_MAX:
+        ended = size = 0
+        while outcomes and len(unsent) < SETTLE_BATCH_MAX and size < BATCH_BYTES_MAX:
             run, outcome = outcomes.popleft()
             ended += 1
             if run.lost is None:
-                unsent.append(self._report(run, outcome))
+                report = self._report_safely(run, outcome)
+                size += len(report.change.result or "") if report.change else 0
+                unsent.append(report)
             else:
+                self._progressed_at.pop(run.claimed.seq, None)
                 self._forget(run)
         if self.said and now - self._said_at >= SAID_SECONDS:
             self._said_at = now
@@ -49,6 +52,15 @@ class Outbox:
 
     def put_back(self, reports: list[Report]) -> None:
         self.unsent = reports + self.unsent
+
+    def _report_safely(self, run: Run, outcome: Outcome) -> Report:
+        """Whatever is odd about one run is that run's failure, and nobody else's."""
+        try:
+            return self._report(run, outcome)
+        except Exception as error:
+            claimed = run.claimed
+            failed = settle(claimed.attempt, claimed.attempts_max, Failed(error_of(error), retryable=False), run.task.retry, 0.5)
+            return Report(claimed.seq, claimed.token, claimed.lane, claimed.attempt, failed)
 
     def _report(self, run: Run, outcome: Outcome) -> Report:
         claimed = run.claimed
@@ -78,9 +90,9 @@ class Outbox:
             if not (said.events or said.progress or said.spent):
                 continue
             claimed = run.claimed
-            self.unsent.append(
-                Report(
-                    seq=claimed.seq, token=claimed.token, lane=claimed.lane, attempt=claimed.attempt, events=said.events,
-                    progress=said.progress, meter=said.meter, spent=said.spent,
-                )
+            report = Report(
+                seq=claimed.seq, token=claimed.token, lane=claimed.lane, attempt=claimed.attempt, events=said.events,
+                progress=said.progress, meter=said.meter, spent=said.spent,
             )  # fmt: skip
+            run.context.in_flight = [before for before in run.context.in_flight if not before.written] + [report]
+            self.unsent.append(report)

@@ -1,4 +1,7 @@
-"""Running one job is a sentence that ends in a value: load the arguments, call the function, name the outcome."""
+"""Running one job is a sentence that ends in a value: load the arguments, call the function, name the outcome.
+
+Whatever the code of a task does, its run ends: nothing is raised from here, not even what would end a program.
+"""
 
 from __future__ import annotations
 
@@ -16,41 +19,43 @@ from holdfast.worker.desk import Run
 # Refused, and so without effect, if the transaction of ctx.finish was committed.
 ROLLED_BACK = Failed(JobError("RolledBack", "ctx.finish(on=...) was called, but its transaction was not committed"))
 INTERRUPTED = Released("stopped before it was finished")
+UNREADABLE = Failed(JobError("UnreadableError", "what its code raised cannot be told: reading it raises again"), retryable=False)
 
 
 def call(run: Run, context: Callable[[Run], Any]) -> Outcome:
     """A plain function, in this thread."""
-    task = run.task
     try:
-        args, kwargs = task.signature.load(run.claimed.arguments)
-    except PayloadError as error:
-        return Failed(error_of(error), retryable=False)
-    if task.takes_context:
-        args.insert(0, context(run))
-    try:
-        value = contextvars.copy_context().run(task.fn, *args, **kwargs)
-        return returned(run, value)
+        args, kwargs = _load(run, context)
+        try:
+            value = contextvars.copy_context().run(run.task.fn, *args, **kwargs)
+            return returned(run, value)
+        except BaseException as error:
+            return raised(error, run.task.retry)
     except BaseException as error:
-        return raised(error, task.retry)
+        return broken(error)
 
 
 async def acall(run: Run, context: Callable[[Run], Any]) -> Outcome:
     """A coroutine function, in this event loop; cancelling it is how it is stopped."""
-    task = run.task
     try:
-        args, kwargs = task.signature.load(run.claimed.arguments)
-    except PayloadError as error:
-        return Failed(error_of(error), retryable=False)
-    if task.takes_context:
-        args.insert(0, context(run))
-    try:
-        return returned(run, await task.fn(*args, **kwargs))
-    except asyncio.CancelledError as error:
-        if run.stopping is not None:
-            return INTERRUPTED
-        return Failed(JobError("CancelledError", "the task's code cancelled itself", _trace(error)))
+        args, kwargs = _load(run, context)
+        try:
+            return returned(run, await run.task.fn(*args, **kwargs))
+        except asyncio.CancelledError as error:
+            if run.stopping is not None:
+                return INTERRUPTED
+            return Failed(JobError("CancelledError", "the task's code cancelled itself", _trace(error)))
+        except BaseException as error:
+            return raised(error, run.task.retry)
     except BaseException as error:
-        return raised(error, task.retry)
+        return broken(error)
+
+
+def _load(run: Run, context: Callable[[Run], Any]) -> tuple[list[Any], dict[str, Any]]:
+    args, kwargs = run.task.signature.load(run.claimed.arguments)
+    if run.task.takes_context:
+        args.insert(0, context(run))
+    return args, kwargs
 
 
 def returned(run: Run, value: Any) -> Outcome:
@@ -65,6 +70,14 @@ def returned(run: Run, value: Any) -> Outcome:
 
 def raised(error: BaseException, retry: Retry) -> Outcome:
     return outcome_of(error, retry, _trace(error))
+
+
+def broken(error: BaseException) -> Outcome:
+    """It could not be called, or what it raised cannot be made an outcome of: trying again would not help."""
+    try:
+        return Failed(error_of(error, "" if isinstance(error, PayloadError) else _trace(error)), retryable=False)
+    except BaseException:
+        return UNREADABLE
 
 
 def _trace(error: BaseException) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from typing import Final, Protocol
 
 from holdfast.domain.outcome import Failed, JobError, Released
@@ -22,12 +21,14 @@ MARGIN: Final = 5
 GRACE: Final = 2_000_000
 """How many microseconds a stopped run may take to end before it is left behind."""
 LOOK_SECONDS: Final = 0.25
-FROZEN_SECONDS: Final = 1.0
-"""Looks that lie further apart than this mean that the process was stopped, or that something held the interpreter's lock."""
+FROZEN: Final = 1_000_000
+"""Looks that lie further apart mean that the machine slept, the process was stopped, or something held the interpreter's lock."""
 
 
 class Beaten(Protocol):
     beat_tick: int
+
+    def nudge(self) -> None: ...
 
 
 class Warden:
@@ -35,7 +36,7 @@ class Warden:
         self._desk, self._clock, self._clerk = desk, clock, clerk
         self._wake = threading.Event()
         self._closed = False
-        self._looked_at = time.monotonic()
+        self._looked_at = clock.tick()
         self._thread = threading.Thread(target=self._watch, name="holdfast-warden", daemon=True)
 
     def open(self) -> None:
@@ -66,7 +67,7 @@ class Warden:
         while True:
             if not self._wake.is_set():
                 self._wake.wait()
-                self._looked_at = time.monotonic()
+                self._looked_at = self._clock.tick()
             if self._closed:
                 return
             runs = self._desk.running()
@@ -81,9 +82,11 @@ class Warden:
 
     def _was_frozen(self) -> bool:
         """Whether this whole process stood still: then the clerk's next beat tells whose the jobs are, not our guess."""
-        now = time.monotonic()
-        gap, self._looked_at = now - self._looked_at, now
-        return gap > FROZEN_SECONDS
+        tick = self._clock.tick()
+        gap, self._looked_at = tick - self._looked_at, tick
+        if gap > FROZEN:
+            self._clerk.nudge()
+        return gap > FROZEN
 
     def _judge(self, run: Run, tick: int) -> float:
         """Stop it if it must not go on; else, in how many seconds to look again."""
