@@ -19,6 +19,10 @@ class On:
         self._connection = store.borrow(connection)
         self._clock = store.clock
 
+    @property
+    def lanes(self) -> dict[tuple[str, str], int]:
+        return {}  # whether a lane that was made here stays is for the caller's commit to say
+
     def write(self, make: Make[T]) -> T:
         return self._sync().write(make, self._moment())
 

@@ -28,7 +28,7 @@ def test_the_demo_plays_to_its_end(here: Path) -> None:
         "killed worker-b with SIGKILL",
         "worker-a has taken over",
         "finished once each",
-        "dead-lettered with its reason",
+        "failed for good, with its reason",
     ):
         assert words in out
     assert [path.name for path in here.iterdir() if path.name.startswith("holdfast-demo-")] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -9,10 +10,11 @@ from collections.abc import Callable
 import pytest
 
 from holdfast import Conflict, IllegalMove, Job, Key, StoreUnavailable
-from holdfast.store.commits import ThreadEntry
+from holdfast.store import commits as sharing
+from holdfast.store.commits import Entry, ThreadEntry
 from holdfast.store.op import Make, Moment, Op, Statement
 from tests.conformance.world import World
-from tests.store.inside import waiting
+from tests.store.inside import sqlite_store, waiting
 
 
 class Crowd:
@@ -114,20 +116,81 @@ def test_a_caller_that_is_interrupted_while_it_waits_does_not_stop_the_others(
     store: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waiting = ThreadEntry.wait
-    unlucky: list[int] = []
+    unlucky: list[ThreadEntry[object]] = []
 
-    def interrupted(entry: ThreadEntry[object]) -> None:
-        unlucky.append(1)
-        if len(unlucky) == 1:
-            waiting(entry)
-            raise KeyboardInterrupt
-        waiting(entry)
+    def interrupted(entry: ThreadEntry[object], seconds: float) -> bool:
+        unlucky.append(entry)
+        if unlucky[0] is not entry:
+            return waiting(entry, seconds)
+        waiting(entry, 30)
+        raise KeyboardInterrupt
 
     store.app.migrate()
     monkeypatch.setattr(ThreadEntry, "wait", interrupted)
     answers = Crowd(store).run(*[lambda n=n: store.add.enqueue(n) for n in range(3)])
     assert [type(answer) for answer in answers] == [KeyboardInterrupt, Job, Job]
     assert store.add.enqueue(4).created
+
+
+def test_an_heir_that_is_interrupted_before_it_hears_of_it_does_not_stop_the_others(
+    store: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = ThreadEntry.wait
+    unlucky: list[ThreadEntry[object]] = []
+
+    def interrupted(entry: ThreadEntry[object], seconds: float) -> bool:
+        unlucky.append(entry)
+        if unlucky[0] is not entry:
+            return waiting(entry, seconds)
+        while not entry.leads:
+            pass
+        raise KeyboardInterrupt
+
+    store.app.migrate()
+    monkeypatch.setattr(ThreadEntry, "wait", interrupted)
+    answers = Crowd(store).run(*[lambda n=n: store.add.enqueue(n) for n in range(3)])
+    assert [type(answer) for answer in answers] == [KeyboardInterrupt, Job, Job]
+    assert store.add.enqueue(4).created
+
+
+@pytest.mark.parametrize("step", ["_commit", "_commit_waiting", "_hand_on"])
+def test_who_waits_takes_over_from_a_leader_that_was_interrupted_between_its_steps(
+    store: World, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    store.app.migrate()
+    monkeypatch.setattr(sharing, "WAIT_SECONDS", 0.01)
+    queue = sqlite_store(store.app).commits
+    whole, steps = getattr(queue, step), 0
+
+    def interrupted(*given: list[Entry[object]]) -> None:
+        nonlocal steps
+        steps += 1
+        if steps == 2:  # the first is that of the one that the crowd waits for
+            raise KeyboardInterrupt
+        whole(*given)
+
+    async def several() -> int:
+        return len({(await store.add.aenqueue(n)).id for n in range(2)})
+
+    monkeypatch.setattr(queue, step, interrupted)
+    answers = Crowd(store).run(lambda: store.add.enqueue(1), lambda: asyncio.run(several()), lambda: store.add.enqueue(2))
+    assert isinstance(answers[0], KeyboardInterrupt)
+    assert answers[1] == 2
+    assert isinstance(answers[2], Job)
+    assert store.add.enqueue(4).created
+    jobs = sorted(job.arguments["a"] for job in store.app.jobs())
+    assert jobs in ([0, 1, 2, 4], [0, 1, 1, 2, 4])  # with or without that of the interrupted one, and nothing twice
+
+
+def test_a_caller_that_is_woken_for_nothing_waits_on(store: World) -> None:
+    def disturb() -> Job:
+        for entry in sqlite_store(store.app).commits.waiting:
+            entry.wake()
+        return store.add.enqueue(3)
+
+    store.app.migrate()
+    answers = Crowd(store).run(lambda: store.add.enqueue(1), lambda: asyncio.run(store.add.aenqueue(2)), disturb)
+    assert [type(answer) for answer in answers] == [Job] * 3
 
 
 def test_sixteen_threads_and_two_apps_lose_nothing(store: World) -> None:

@@ -245,6 +245,36 @@ def test_an_interrupt_after_the_commit_does_not_tell_the_others_that_nothing_was
     assert count(path) == 8
 
 
+class InterruptedAfterCommit:
+    """A connection on which a signal comes while COMMIT syncs: Python raises it as soon as COMMIT has returned."""
+
+    def __init__(self, raw: sqlite3.Connection, number: int) -> None:
+        self._raw, self._left = raw, number
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._raw, name)
+
+    def execute(self, sql: str, *given: Any) -> Any:
+        cursor = self._raw.execute(sql, *given)
+        if sql == "COMMIT":
+            self._left -= 1
+            if self._left == 0:
+                raise KeyboardInterrupt
+        return cursor
+
+
+def test_an_interrupt_while_the_commit_syncs_is_judged_by_what_was_kept(app: Holdfast, path: str) -> None:
+    app.migrate()
+    task = app.task_named("double")
+    writer = sqlite_store(app)._writing()
+    writer.raw = InterruptedAfterCommit(writer.raw, number=2)  # type: ignore[assignment]
+    Gate(app, callers=8)
+    answers = at_once([lambda: task.enqueue(1)] * 8)
+    assert sorted(type(answer).__name__ for answer in answers) == ["Job"] * 7 + ["KeyboardInterrupt"]
+    assert count(path) == 8
+    assert task.enqueue(2).created
+
+
 def test_a_caller_that_is_interrupted_while_it_waits_does_not_take_the_lead_with_it(app: Holdfast, path: str) -> None:
     """Ctrl-C in the main thread, while another thread leads: the next to lead would be one who has gone."""
     app.migrate()
@@ -317,6 +347,23 @@ def test_an_async_enqueue_that_is_cancelled_does_not_disturb_the_others(app: Hol
 
     answers = asyncio.run(body())
     assert [type(answer) for answer in answers].count(Job) == 18
+
+
+def test_a_lead_that_no_thread_can_be_had_for_is_taken_where_the_caller_is(
+    app: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = app.task_named("double")
+
+    def refuse(*_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def body() -> list[Job]:
+        await task.aenqueue(0)
+        monkeypatch.setattr(sqlite_store(app)._executor, "submit", refuse)
+        return await asyncio.gather(*(task.aenqueue(number) for number in range(20)))
+
+    assert len(asyncio.run(body())) == 20
+    assert at_once([lambda: task.enqueue(1)])[0].created
 
 
 # Busy
@@ -408,6 +455,27 @@ def test_the_log_stays_bounded_by_itself(path: str, app: Holdfast, monkeypatch: 
     for _ in range(30):
         app.enqueue_many(task.bind(each) for each in range(500))
     assert os.path.getsize(f"{path}-wal") < os.path.getsize(path) / 2
+
+
+def test_nobody_waits_for_a_checkpoint_but_the_one_who_leads(app: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    app.migrate()
+    monkeypatch.setattr(driver, "CHECKPOINT_BYTES", 1)
+    store, task = sqlite_store(app), app.task_named("double")
+    gate = Gate(app, callers=4)
+    answered = threading.Semaphore(0)
+    heard: list[bool] = []
+
+    def checkpoint() -> None:
+        if gate.commits == 2:
+            heard.extend(answered.acquire(timeout=SECONDS) for _ in range(3))  # the first to lead, and two of the second batch
+
+    def enqueue() -> None:
+        task.enqueue(1)
+        answered.release()
+
+    monkeypatch.setattr(store, "_checkpoint", checkpoint)
+    at_once([enqueue] * 4)
+    assert heard == [True] * 3
 
 
 def test_a_checkpoint_that_cannot_be_made_does_not_fail_the_write_before_it(
@@ -517,7 +585,7 @@ def double(number: int) -> int:
 double.enqueue(1)
 app.jobs()
 writer = app.store._writer
-for lock in (app.store._mutex, app.store.commits.mutex):
+for lock in (app.store._mutex, app.store.commits.mutex, app.store.commits.busy):
     lock.acquire()                  # as if other threads were in the middle of a write
 child = os.fork()
 if child == 0:
@@ -527,7 +595,7 @@ if child == 0:
     print("child", len(app.jobs()), flush=True)
     app.close()
     os._exit(0)
-for lock in (app.store._mutex, app.store.commits.mutex):
+for lock in (app.store._mutex, app.store.commits.mutex, app.store.commits.busy):
     lock.release()
 assert os.waitpid(child, 0)[1] == 0
 double.enqueue(4)
@@ -560,3 +628,86 @@ def test_a_closed_app_can_be_used_again(app: Holdfast) -> None:
     app.close()
     task.enqueue(2)
     assert len(app.jobs()) == 2
+
+
+def test_closing_waits_for_the_commit_that_goes_on(app: Holdfast, path: str) -> None:
+    app.migrate()
+    task = app.task_named("double")
+    closer = threading.Thread(target=app.close)
+    waited: list[bool] = []
+
+    def probe(what: str) -> None:
+        if what == "commit" and not waited:
+            closer.start()
+            closer.join(0.2)  # blocks on purpose
+            waited.append(closer.is_alive())
+
+    app.store.probe = probe
+    assert task.enqueue(1).created
+    closer.join(SECONDS)
+    assert waited == [True]
+    assert task.enqueue(2).created
+    assert count(path) == 2
+
+
+@pytest.mark.parametrize("step", ["begin", "add_jobs", "commit", "committed"])
+def test_a_signal_handler_may_close_in_the_middle_of_a_commit(app: Holdfast, path: str, step: str) -> None:
+    """It runs in the thread that leads, and would wait for itself."""
+    app.migrate()
+    task = app.task_named("double")
+    app.store.probe = lambda what: app.close() if what == step else None
+    assert [type(answer) for answer in at_once([lambda: task.enqueue(1)] * 3)] == [Job] * 3
+    assert count(path) == 3
+
+
+def test_closing_leaves_a_read_that_goes_on_its_connection(app: Holdfast) -> None:
+    app.task_named("double").enqueue(1)
+    app.jobs()
+
+    def read(_: Moment) -> Op[int]:
+        before = yield Statement("lane_names")
+        app.close()
+        after = yield Statement("lane_names")
+        return len(before) + len(after)
+
+    assert app.store.read(read) == 2
+    assert sqlite_store(app)._readers == []
+
+
+def test_closing_while_others_write_and_read_crashes_nothing(path: str) -> None:
+    """In a process of its own: what this is about is a crash of the interpreter."""
+    answer = subprocess.run([sys.executable, "-c", CLOSING, path], capture_output=True, text=True, timeout=60)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.split() == ["errors", "[]"]
+
+
+CLOSING = """
+import asyncio, sys, threading
+from holdfast import Holdfast
+app = Holdfast(f"sqlite:///{sys.argv[1]}")
+@app.task(name="double")
+def double(number: int) -> int:
+    return number * 2
+errors, answered, done = [], threading.Event(), threading.Event()
+def keep(call):
+    while not done.is_set():
+        try:
+            call()
+        except Exception as error:
+            errors.append(error)
+        answered.set()
+async def several():
+    await asyncio.gather(*(double.aenqueue(number) for number in range(4)), app.ajobs(limit=1))
+calls = [lambda: double.enqueue(1), lambda: double.enqueue(2), lambda: app.jobs(limit=1), lambda: asyncio.run(several())]
+threads = [threading.Thread(target=keep, args=(call,)) for call in calls]
+for thread in threads:
+    thread.start()
+for _ in range(300):
+    answered.wait()
+    answered.clear()
+    app.close()
+done.set()
+for thread in threads:
+    thread.join()
+print("errors", errors)
+"""

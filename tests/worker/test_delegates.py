@@ -426,3 +426,20 @@ def test_a_job_in_a_process_can_enqueue_others(path: Path) -> None:
         child = app.get(read(app, job).result)
         assert child is not None
         assert (child.parent, child.result) == (job.id, 2)
+
+
+def test_a_script_that_enqueues_when_it_is_loaded_does_not_do_so_again_in_its_child(tmp_path: Path) -> None:
+    script = tmp_path / "careless.py"
+    script.write_text(
+        "from holdfast import Holdfast, Retry\n"
+        f"app = Holdfast('sqlite:///{tmp_path}/careless.db')\n"
+        "@app.task(process=True, retry=Retry(1))\n"
+        "def work() -> str: return 'done'\n"
+        "job = work.enqueue()\n"
+        "if __name__ == '__main__':\n"
+        "    app.worker().run_until_empty()\n"
+        "    print(len(app.jobs()), app.wait(job).error)\n"
+    )
+    ran = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=True)
+    assert ran.stdout.startswith("1 "), ran.stdout
+    assert "enqueues when it is loaded: put that under `if __name__" in ran.stdout

@@ -248,7 +248,7 @@ def test_a_module_that_starts_a_worker_when_loaded_is_refused(
     desk.start("work", module="starts_itself")
     result = desk.result()
     assert isinstance(result, Message)
-    assert 'put that under: if __name__ == "__main__":' in result.data["error"]["message"]
+    assert 'put that under `if __name__ == "__main__":`' in result.data["error"]["message"]
 
 
 def test_what_a_job_says_arrives_in_order_before_its_end(desk: Desk) -> None:
@@ -568,7 +568,7 @@ def test_a_directory_that_is_run_is_loaded_as_a_script(tmp_path: Path) -> None:
 
 def test_a_script_that_starts_itself_when_loaded_is_refused(tmp_path: Path) -> None:
     output = run_script(tmp_path / "script.py", SCRIPT + "\nstart()\n")
-    assert 'put that under: if __name__ == "__main__":' in output
+    assert 'put that under `if __name__ == "__main__":`' in output
 
 
 def test_a_child_imports_what_its_parent_would_and_keeps_its_environment(desk: Desk) -> None:

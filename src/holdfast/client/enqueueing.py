@@ -27,7 +27,9 @@ class Enqueueing(Asking):
         check_job(job)
         refuse_while_loading("enqueues")
         if is_plain(job.options):
-            return self._receipt(job, self._door.write(Plain((job,))), None)
+            accepted = self._door.write(Plain((job,), self._door.lanes))
+            self._door.lanes.update(accepted.lanes)
+            return self._receipt(job, accepted, None)
         return self._receipt(job, *self._door.write(self._enqueue_one(job)))
 
     async def aenqueue(self, job: NewJob) -> Job:
@@ -35,7 +37,9 @@ class Enqueueing(Asking):
         check_job(job)
         refuse_while_loading("enqueues")
         if is_plain(job.options):
-            return self._receipt(job, await self._door.awrite(Plain((job,))), None)
+            accepted = await self._door.awrite(Plain((job,), self._door.lanes))
+            self._door.lanes.update(accepted.lanes)
+            return self._receipt(job, accepted, None)
         return self._receipt(job, *await self._door.awrite(self._enqueue_one(job)))
 
     def enqueue_many(self, jobs: Iterable[NewJob]) -> Batch:

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 from typing import Final
 
-DOCUMENTS: Final = 16
+DOCUMENTS: Final = 10
 PAGES_PER_DOCUMENT: Final = 24
 WORDS_PER_PAGE: Final = 400
 DAMAGED: Final = "damaged.txt"

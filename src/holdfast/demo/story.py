@@ -178,7 +178,7 @@ def _say_next(stage: Stage, app: Holdfast) -> None:
     line(f"  export HOLDFAST_URL={stage.url}")
     for command, why in (
         ("jobs", "all jobs"),
-        (f"show {failed.handle if failed else 'ID'}", "why it is dead"),
+        (f"show {failed.handle if failed else 'ID'}", "why it failed for good"),
         ("stats", "how many"),
         ("doctor", "is all well?"),
     ):

@@ -31,7 +31,9 @@ def verdicts(jobs: dict[str, Job], entries: list[Entry], cast: Cast) -> Iterator
     runs = Counter(entry.job for entry in entries)
     succeeded = [job for job in jobs.values() if job.state is State.SUCCEEDED]
     once = all(runs[job.id] == 1 for job in succeeded) and sum(runs.values()) == len(succeeded)
-    counts = f"{len(succeeded)} finished once each (by the ledger), {len(jobs) - len(succeeded)} dead-lettered"
+    counts = (
+        f"{len(succeeded)} finished once each (by a ledger outside the database), {len(jobs) - len(succeeded)} failed for good"
+    )
     yield Verdict(once and all(job.final for job in jobs.values()), f"{len(jobs)} jobs accepted: {counts}")
     taken = [job for job in jobs.values() if any(error.kind == WORKER_LOST for error in job.errors)]
     yield Verdict(
@@ -42,7 +44,7 @@ def verdicts(jobs: dict[str, Job], entries: list[Entry], cast: Cast) -> Iterator
     flaky = jobs[cast.flaky]
     yield Verdict(flaky.state is State.SUCCEEDED and flaky.attempt == 3, "one job failed twice and succeeded by retry")
     dead = jobs[cast.dead]
-    yield Verdict(dead.state is State.FAILED, f"one job is dead-lettered with its reason: {dead.error}")
+    yield Verdict(dead.state is State.FAILED, f"one job failed for good, with its reason: {dead.error}")
     yield Verdict(
         cast.keyed == cast.keyed_again and runs[cast.keyed] == 1, "one job was enqueued twice under one key and ran once"
     )

@@ -2,14 +2,20 @@
 
 The first to come leads: it commits for all who wait. Those that arrive while it syncs are the next batch, and each is
 answered only after the commit that holds its work. How a batch is committed is the database's to say.
+
+An interrupt can hit a leader anywhere, also as it hands the lead on. So who waits looks up now and then, and takes the
+lead if nobody commits; what the interrupted one left behind comes first. Two leaders at once do no harm: they commit one
+after the other, the second perhaps nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from holdfast.store.enqueue import Plain
@@ -17,30 +23,52 @@ from holdfast.store.op import Make
 
 T = TypeVar("T")
 BATCH_MAX: Final = 256
+WAIT_SECONDS: Final = 1.0
 
 
 class Commits:
     """Those who wait for a commit.
 
-    commit     given a batch, answers all of its entries: none may be left undone, whatever it raises.
-    elsewhere  runs a function in some thread, for callers that must not block in their own.
+    commit      given a batch, answers all of its entries: none may be left undone, whatever it raises.
+    afterwards  what is to be done after a commit that nobody has to wait for.
+    elsewhere   runs a function in some thread, for callers that must not block in their own.
     """
 
-    def __init__(self, commit: Callable[[list[Entry[Any]]], None], elsewhere: Callable[[Callable[[], None]], object]) -> None:
-        self._commit, self._elsewhere = commit, elsewhere
+    def __init__(
+        self,
+        commit: Callable[[list[Entry[Any]]], None],
+        afterwards: Callable[[], None],
+        elsewhere: Callable[[Callable[[], None]], object],
+    ) -> None:
+        self._commit, self._afterwards, self._elsewhere = commit, afterwards, elsewhere
         self.forget()
 
     def forget(self) -> None:
         """Nobody waits any more: in a forked child, which has none of the threads that did."""
         self.mutex = threading.Lock()
+        self.busy = threading.Lock()
         self.waiting: list[Entry[Any]] = []
+        self._batch: list[Entry[Any]] = []
+        self._watched: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
         self._leading = False
+        self._leader: int | None = None
+
+    @contextmanager
+    def paused(self) -> Iterator[bool]:
+        """Nobody commits meanwhile. But a signal handler cannot wait for the commit that it interrupted: False to it."""
+        if self._leader == threading.get_ident():
+            yield False
+        else:
+            with self.busy:
+                yield True
 
     def write(self, make: Make[T]) -> T:
         entry = ThreadEntry(make)
         try:
             if not self.join(entry):
-                entry.wait()
+                while not (entry.done or entry.leads):
+                    if not entry.wait(WAIT_SECONDS):
+                        self._take_over(entry)
         except BaseException:
             self._abandon(entry)
             raise
@@ -49,9 +77,12 @@ class Commits:
         return entry.answer()
 
     async def awrite(self, make: Make[T]) -> T:
-        entry = LoopEntry(make, asyncio.get_running_loop(), self._lead_elsewhere)
+        loop = asyncio.get_running_loop()
+        entry = LoopEntry(make, loop, self.lead_elsewhere)
+        if loop not in self._watched:
+            self._watch(loop)
         if self.join(entry):
-            self._lead_elsewhere()
+            self.lead_elsewhere()
         return await entry.future
 
     def join(self, entry: Entry[Any]) -> bool:
@@ -63,6 +94,26 @@ class Commits:
             self._leading = entry.leads = True
             return True
 
+    def _take_over(self, entry: Entry[Any]) -> None:
+        """It has waited for long: it leads if nobody does."""
+        with self.mutex:
+            if not self.busy.locked():
+                self._leading = entry.leads = True
+
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._watched.add(loop)
+        loop.call_later(WAIT_SECONDS, self._look, loop)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        """The same for the callers in an event loop, all at once: a timer for each would cost more than its write."""
+        self._watched.discard(loop)
+        with self.mutex:
+            waiting, busy = bool(self.waiting or self._batch), self.busy.locked()
+        if waiting:
+            self._watch(loop)
+        if waiting and not busy:
+            self.lead_elsewhere()
+
     def _abandon(self, entry: Entry[Any]) -> None:
         """Its caller was interrupted while it waited; if the lead was handed to it meanwhile, the others still need it."""
         with self.mutex:
@@ -71,26 +122,47 @@ class Commits:
         if entry.leads:
             self._lead()
 
-    def _lead_elsewhere(self) -> None:
-        self._elsewhere(self._lead)
+    def lead_elsewhere(self) -> None:
+        try:
+            self._elsewhere(self._lead)
+        except RuntimeError:  # no thread is to be had, and somebody has to
+            self._lead()
 
     def _lead(self) -> None:
         """Commit what is waiting now, then hand the lead to the first of those that came meanwhile."""
-        with self.mutex:
-            batch, self.waiting = self.waiting[:BATCH_MAX], self.waiting[BATCH_MAX:]
+        me = threading.get_ident()
         try:
-            self._commit(batch)
+            with self.busy:
+                self._leader = me
+                try:
+                    self._commit_waiting()
+                finally:
+                    self._leader = None
         finally:
-            with self.mutex:
-                heir = self.waiting[0] if self.waiting else None
-                if heir is None:
-                    self._leading = False
-                else:
-                    heir.leads = True
-            for entry in batch:
+            self._hand_on()
+
+    def _commit_waiting(self) -> None:
+        with self.mutex:
+            self._batch, self.waiting = self._batch + self.waiting[:BATCH_MAX], self.waiting[BATCH_MAX:]
+        undone = [entry for entry in self._batch if not entry.done]
+        try:
+            if undone:
+                self._commit(undone)
+        finally:
+            for entry in self._batch:
                 entry.wake()
+            self._batch = [entry for entry in self._batch if not entry.done]
+        if undone:
+            self._afterwards()
+
+    def _hand_on(self) -> None:
+        with self.mutex:
+            heir = self.waiting[0] if self.waiting else None
+            self._leading = heir is not None
             if heir is not None:
-                heir.wake()
+                heir.leads = True
+        if heir is not None:
+            heir.inherit()
 
 
 class Entry(ABC, Generic[T]):
@@ -105,7 +177,11 @@ class Entry(ABC, Generic[T]):
 
     @abstractmethod
     def wake(self) -> None:
-        """Tell the caller that it is done, or that it leads now."""
+        """Tell the caller that it is done. Never raises, however often it is called: the others must be told too."""
+
+    @abstractmethod
+    def inherit(self) -> None:
+        """Tell the caller that it leads now."""
 
 
 class ThreadEntry(Entry[T]):
@@ -114,11 +190,17 @@ class ThreadEntry(Entry[T]):
         self._gate = threading.Lock()
         self._gate.acquire()
 
-    def wait(self) -> None:
-        self._gate.acquire()
+    def wait(self, seconds: float) -> bool:
+        return self._gate.acquire(timeout=seconds)
 
     def wake(self) -> None:
-        self._gate.release()
+        try:
+            self._gate.release()
+        except RuntimeError:
+            return  # told before, as heir, and interrupted before it took notice
+
+    def inherit(self) -> None:
+        self.wake()
 
     def answer(self) -> T:
         if self.error is not None:
@@ -134,15 +216,16 @@ class LoopEntry(Entry[T]):
         self._lead = lead
 
     def wake(self) -> None:
-        if not self.done:
-            return self._lead()
         try:
             self._loop.call_soon_threadsafe(self._settle)
         except RuntimeError:
-            return None  # that loop was closed while it waited; the others of the batch must be told all the same
+            return  # that loop was closed while it waited
+
+    def inherit(self) -> None:
+        self._lead()
 
     def _settle(self) -> None:
-        if self.future.cancelled():
+        if self.future.done() or not self.done:
             return
         if self.error is not None:
             self.future.set_exception(self.error)
@@ -173,6 +256,12 @@ def shares(batch: Sequence[Entry[Any]]) -> list[Share]:
     first, *others = [entry.make for entry in joint if isinstance(entry.make, Plain)]
     single = [Share([entry], entry.make) for entry in batch if not isinstance(entry.make, Plain)]
     return [Share(joint, first.together(others)), *single]
+
+
+def accept(batch: Sequence[Entry[Any]]) -> None:
+    """Committed: what each was answered holds."""
+    for entry in batch:
+        entry.done = True
 
 
 def refuse(batch: Sequence[Entry[Any]], reason: BaseException) -> None:

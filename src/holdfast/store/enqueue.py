@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -34,6 +35,8 @@ class Accepted(msgspec.Struct, frozen=True):
     count: int
     created_at: int
     known: dict[int, Known]
+    lanes: dict[tuple[str, str], int]
+    """The lanes of these jobs, by queue and task: true once this is committed, and for good."""
 
     def id(self, index: int) -> str:
         known = self.known.get(index)
@@ -43,18 +46,18 @@ class Accepted(msgspec.Struct, frozen=True):
 class Plain:
     """Jobs with no key, no id and no tags: nothing to decide, so callers that come together are written as one batch."""
 
-    def __init__(self, jobs: Sequence[NewJob]) -> None:
-        self.jobs = jobs
+    def __init__(self, jobs: Sequence[NewJob], lanes: Mapping[tuple[str, str], int]) -> None:
+        self.jobs, self.lanes = jobs, lanes
 
     def __call__(self, moment: Moment) -> Op[Accepted]:
-        return enqueue(moment, self.jobs)
+        return enqueue(moment, self.jobs, self.lanes)
 
     def together(self, others: Sequence[Plain]) -> Make[list[Accepted]]:
         def make(moment: Moment) -> Op[list[Accepted]]:
-            all_of_them = yield from enqueue(moment, [job for each in (self, *others) for job in each.jobs])
+            all_of_them = yield from enqueue(moment, [job for each in (self, *others) for job in each.jobs], self.lanes)
             parts, first = [], all_of_them.first_id
             for each in (self, *others):
-                parts.append(Accepted(first, len(each.jobs), moment.now, {}))
+                parts.append(Accepted(first, len(each.jobs), moment.now, {}, all_of_them.lanes))
                 first += len(each.jobs)
             return parts
 
@@ -65,14 +68,20 @@ def is_plain(options: Options) -> bool:
     return options.key is None and options.id is None and not options.tags
 
 
-def enqueue(moment: Moment, jobs: Sequence[NewJob]) -> Op[Accepted]:
+def enqueue(moment: Moment, jobs: Sequence[NewJob], lanes: Mapping[tuple[str, str], int] = MappingProxyType({})) -> Op[Accepted]:
+    """`lanes` are those that are known to be in the store; the others are looked up, or made."""
+    found: dict[tuple[str, str], int] = {}
     last = (yield Statement("next_numbers", {"name": "job", "count": len(jobs)}))[0][0]
     batch = _Batch(moment, last - len(jobs) + 1, first_id(moment.now))
     known: dict[int, Known] = {}
     index = 0
     for _, run in itertools.groupby(jobs, key=lambda job: id(job.options)):
         span = list(run)
-        template = yield from _template(span[0].options, moment.now)
+        options = span[0].options
+        lane = (options.queue, options.task)
+        if lane not in found:
+            found[lane] = lanes.get(lane) or (yield from _lane(*lane))
+        template = _template(options, found[lane], moment.now)
         if is_plain(template.options):
             yield from _add_plain(batch, template, index, [job.arguments for job in span])
         else:
@@ -81,7 +90,7 @@ def enqueue(moment: Moment, jobs: Sequence[NewJob]) -> Op[Accepted]:
                 if special is not None:
                     known[offset] = special
         index += len(span)
-    return Accepted(batch.first_id, len(jobs), moment.now, known)
+    return Accepted(batch.first_id, len(jobs), moment.now, known, found)
 
 
 class _Batch(NamedTuple):
@@ -100,8 +109,7 @@ class _Template(NamedTuple):
     fields: dict[str, Any]
 
 
-def _template(options: Options, now: int) -> Op[_Template]:
-    lane = yield from _lane(options.queue, options.task)
+def _template(options: Options, lane: int, now: int) -> _Template:
     run_at = options.run_at if options.run_at is not None else now + options.delay
     verb = "schedule" if run_at > now else "enqueue"
     fields = {

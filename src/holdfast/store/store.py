@@ -19,6 +19,10 @@ Probe = Callable[[str], None]
 class Door(Protocol):
     """How operations reach a database: through our own connections, or through the caller's."""
 
+    @property
+    def lanes(self) -> dict[tuple[str, str], int]:
+        """Lanes that are known to be committed; to be added to by whoever has committed one."""
+
     def write(self, make: Make[T]) -> T:
         """Run an operation in a transaction; returns when it is committed and synced, if the transaction is ours."""
 

@@ -177,9 +177,10 @@ class Clerk:
         room = 0 if closing else self._appetite.room()
         looking = room > 0 and (self._look or tending)
         if not self._outbox.unsent and not beating and (self._look or tending):
-            found = self._store.read(self._anything(looking))
-            self._look, looking, tending = False, found and looking, found
-            self._tended_at = now
+            looking, tending = self._store.read(self._anything(looking))
+            self._look = False
+            if not looking:
+                self._tended_at = now
         if not (self._outbox.unsent or beating or looking or tending):
             return self._pause(now, closing)
         reports = self._outbox.take()
@@ -243,14 +244,14 @@ class Clerk:
             self._pruned_at = time.monotonic()
         return pruned
 
-    def _anything(self, looking: bool) -> Callable[[Moment], Op[bool]]:
-        """Whether a transaction is worth its while: asked without a lock, so an idle worker never holds one."""
+    def _anything(self, looking: bool) -> Callable[[Moment], Op[tuple[bool, bool]]]:
+        """Whether there is something to claim, and if not, to tend: asked without a lock, so an idle worker never holds one."""
 
-        def make(moment: Moment) -> Op[bool]:
+        def make(moment: Moment) -> Op[tuple[bool, bool]]:
             if looking and (yield from claim.ready_lanes(self._terms.queues, self._tasks)):
-                return True
+                return True, False
             self._next_due = yield from tend.next_due()
-            return (yield from browse.anything_to_tend(moment, self.worker, self._horizon(moment)))
+            return False, (yield from browse.anything_to_tend(moment, self.worker, self._horizon(moment)))
 
         return make
 

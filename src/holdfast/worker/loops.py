@@ -1,13 +1,30 @@
-"""Coroutine functions run as asyncio tasks, each in a task (and so in a context) of its own."""
+"""Coroutine functions run as asyncio tasks, each in a task (and so in a context) of its own.
+
+Also the event loop of a worker that has one for itself: how it is run, told to stop, and left.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+import logging
+import signal
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, Final
 
 from holdfast.worker.desk import Desk, Run
-from holdfast.worker.runner import acall
+from holdfast.worker.runner import INTERRUPTED, acall, broken
+from holdfast.worker.threads import Daemons
+
+log = logging.getLogger("holdfast.worker")
+
+Heard = Callable[[signal.Signals], None]
+
+LEFT_SECONDS: Final = 1.0
+"""How long a loop that is ours waits at its end for tasks that were cancelled."""
 
 
 class LoopPool:
@@ -31,10 +48,12 @@ class LoopPool:
         loop = self._loop
         assert loop is not None
         run.pool = self
+        if run.ended or run.stopping is not None:  # while it was on its way here, and the loop perhaps blocked
+            self._end(run)
+            return
         self._begin(run)
-        run.handle = loop.create_task(self._run(run))
-        if run.stopping is not None:
-            self.stop(run)  # it was told to stop while it was on its way here
+        run.handle = loop.create_task(self._run(run), name=f"job {run.claimed.id} ({run.task.name})")
+        run.handle.add_done_callback(partial(self._make_sure, run))
 
     def stop(self, run: Run) -> None:
         """From any thread."""
@@ -50,15 +69,99 @@ class LoopPool:
             run.handle.cancel()
 
     async def _run(self, run: Run) -> None:
-        following = self._desk.end(run, await acall(run, self._context))
+        self._go_on(self._desk.end(run, await acall(run, self._context)))
+
+    def _make_sure(self, run: Run, task: asyncio.Task[None]) -> None:
+        """A task that is cancelled before its first step never enters `_run`."""
+        if run.ended:
+            return
+        error = None if task.cancelled() else task.exception()
+        self._go_on(self._desk.end(run, INTERRUPTED if error is None else broken(error)))
+
+    def _end(self, run: Run) -> None:
+        following = self._desk.end(run, INTERRUPTED)
         if following is not None:
-            if following.task.is_async and not following.task.process:
-                self._start(following)
-            else:
-                self._desk.start([following])
+            self._desk.start([following])  # by way of the loop: a thousand in a row must not be a thousand calls deep
+
+    def _go_on(self, following: Run | None) -> None:
+        if following is None:
+            return
+        if following.task.is_async and not following.task.process:
+            self._start(following)
+        else:
+            self._desk.start([following])
 
     async def close(self, grace_seconds: float) -> None:
         """Cancelled tasks get a moment to clean up."""
         tasks = [run.handle for run in self._desk.running() if isinstance(run.handle, asyncio.Task)]
         if tasks:
             await asyncio.wait(tasks, timeout=grace_seconds)
+
+
+def drive(main: Callable[[], Coroutine[Any, Any, None]], stop: Callable[[], None], heard: Heard) -> None:
+    """`asyncio.run`, but what a job left behind does not hold it up, and signals are told to `heard`.
+
+    Tasks that swallow their cancellation are left after a moment, and calls in threads (`asyncio.to_thread`) at once.
+    """
+    loop = asyncio.new_event_loop()
+    try:
+        loop.set_default_executor(Daemons())
+        asyncio.set_event_loop(loop)
+        with listening(loop, heard):
+            _finish(loop, loop.create_task(main()), stop)
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+def _finish(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None], stop: Callable[[], None]) -> None:
+    try:
+        loop.run_until_complete(task)
+    finally:
+        if not task.done():  # SystemExit or KeyboardInterrupt in a task that a job started goes right through the loop
+            stop()
+            loop.run_until_complete(task)
+        _leave(loop)
+
+
+def _leave(loop: asyncio.AbstractEventLoop) -> None:
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    left.add(loop.create_task(loop.shutdown_asyncgens(), name="closing the generators of all jobs"))
+    _, stuck = loop.run_until_complete(asyncio.wait(left, timeout=LEFT_SECONDS))
+    for task in stuck:
+        log.warning("%s did not stop when it was cancelled; it is left behind", task.get_name())
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # asyncio would tell it again
+
+
+@contextmanager
+def listening(loop: asyncio.AbstractEventLoop, heard: Heard) -> Iterator[None]:
+    """Within it SIGTERM and SIGINT are told to `heard`, also while a job blocks the loop. Only in the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    # A handler interrupts the main thread anywhere, also where it holds a lock: it may do no more than put a word in a queue.
+    came: SimpleQueue[signal.Signals | None] = SimpleQueue()
+    threading.Thread(target=_tell, args=(came, heard), name="holdfast-signals", daemon=True).start()
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    for number in before:
+        # Also in the loop: one that comes just before the loop waits must wake it, or the handler would not run.
+        loop.add_signal_handler(number, _woken)
+        signal.signal(number, lambda number, _: came.put(signal.Signals(number)))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: it was not set from Python
+        came.put(None)
+
+
+def _tell(came: SimpleQueue[signal.Signals | None], heard: Heard) -> None:
+    while (number := came.get()) is not None:
+        heard(number)
+
+
+def _woken() -> None:
+    return

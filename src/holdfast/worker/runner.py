@@ -85,5 +85,5 @@ def _trace(error: BaseException) -> str:
     frames = error.__traceback__.tb_next if error.__traceback__ else None
     try:
         return "".join(traceback.format_exception(type(error), error, frames))
-    except Exception:
+    except BaseException:
         return ""

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Final, ParamSpec, TypeVar
 
 from holdfast.worker.desk import Desk, Run
-from holdfast.worker.runner import call
+from holdfast.worker.runner import INTERRUPTED, call
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+CALLS_MAX: Final = 32
 
 
 class ThreadPool:
@@ -44,15 +53,19 @@ class ThreadPool:
         while (run := self._runs.get()) is not None:
             following: Run | None = run
             while following is not None:
-                run = following
-                run.pool = self
-                self._begin(run)
-                following = self._desk.end(run, call(run, self._context))
+                following = self._run(following)
                 if following is not None and (following.task.is_async or following.task.process):
                     self._desk.start([following])
                     following = None
             with self._lock:
                 self._idle += 1
+
+    def _run(self, run: Run) -> Run | None:
+        run.pool = self
+        if run.ended or run.stopping is not None:  # while it was on its way here
+            return self._desk.end(run, INTERRUPTED)
+        self._begin(run)
+        return self._desk.end(run, call(run, self._context))
 
     def close(self) -> None:
         """Idle threads go; busy ones are daemons and do not keep the process alive."""
@@ -60,3 +73,75 @@ class ThreadPool:
             threads = self._threads
         for _ in range(threads):
             self._runs.put(None)
+
+
+class Daemons(ThreadPoolExecutor):
+    """For `asyncio.to_thread` in a loop that is ours: daemons too, so that a call that was left behind holds up nobody.
+
+    The threads of the standard executor are waited for when the loop is closed, and again when the program ends.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._unfinished = self._started = 0
+        self._closed = False
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        future: Future[T] = Future()
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            if self._started < min(self._unfinished + 1, CALLS_MAX):
+                threading.Thread(target=self._work, name="holdfast-call", daemon=True).start()
+                self._started += 1
+            self._unfinished += 1
+            self._calls.put((future, partial(fn, *args, **kwargs)))
+        return future
+
+    def _work(self) -> None:
+        while (work := self._calls.get()) is not None:
+            _answer(*work)
+            del work
+            with self._lock:
+                self._unfinished -= 1
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Never waits."""
+        with self._lock:
+            started, self._started, self._closed = self._started, 0, True
+        for _ in range(started):
+            self._calls.put(None)
+
+
+def _answer(future: Future[Any], function: Callable[[], Any]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(function())
+    except BaseException as error:
+        future.set_exception(error)
+
+
+def in_thread(loop: asyncio.AbstractEventLoop, name: str, function: Callable[[], None]) -> asyncio.Future[None]:
+    """Call it in a thread that nobody else can occupy; how it ended is told in the loop."""
+    future: asyncio.Future[None] = loop.create_future()
+
+    def tell(error: BaseException | None) -> None:
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
+
+    def work() -> None:
+        failure = None
+        try:
+            function()
+        except BaseException as error:
+            failure = error
+        with suppress(RuntimeError):  # the loop was closed, and nobody waits
+            loop.call_soon_threadsafe(tell, failure)
+
+    threading.Thread(target=work, name=name, daemon=True).start()
+    return future

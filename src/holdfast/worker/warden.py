@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from typing import Final, Protocol
 
 from holdfast.domain.outcome import Failed, JobError, Released
@@ -23,6 +24,8 @@ GRACE: Final = 2_000_000
 LOOK_SECONDS: Final = 0.25
 FROZEN: Final = 1_000_000
 """Looks that lie further apart mean that the machine slept, the process was stopped, or something held the interpreter's lock."""
+PATIENCE_SECONDS: Final = 1.0
+"""How long the clerk is given for a beat after that."""
 
 
 class Beaten(Protocol):
@@ -37,6 +40,7 @@ class Warden:
         self._wake = threading.Event()
         self._closed = False
         self._looked_at = clock.tick()
+        self._patient_until = 0.0
         self._thread = threading.Thread(target=self._watch, name="holdfast-warden", daemon=True)
 
     def open(self) -> None:
@@ -75,18 +79,19 @@ class Warden:
                 self._wake.clear()
                 if not self._desk.active:
                     continue
-            pause = LOOK_SECONDS
-            if not self._was_frozen():
-                pause = min([LOOK_SECONDS, *(self._judge(run, self._clock.tick()) for run in runs)])
+            pause, tick = LOOK_SECONDS, self._clock.tick()
+            if not self._was_frozen(tick):
+                pause = min([LOOK_SECONDS, *(self._judge(run, tick) for run in runs)])
             threading.Event().wait(max(0.001, pause))
 
-    def _was_frozen(self) -> bool:
+    def _was_frozen(self, tick: int) -> bool:
         """Whether this whole process stood still: then the clerk's next beat tells whose the jobs are, not our guess."""
-        tick = self._clock.tick()
         gap, self._looked_at = tick - self._looked_at, tick
-        if gap > FROZEN:
-            self._clerk.nudge()
-        return gap > FROZEN
+        if gap <= FROZEN:
+            return False
+        self._patient_until = time.monotonic() + PATIENCE_SECONDS
+        self._clerk.nudge()
+        return True
 
     def _judge(self, run: Run, tick: int) -> float:
         """Stop it if it must not go on; else, in how many seconds to look again."""
@@ -101,6 +106,8 @@ class Warden:
             return LOOK_SECONDS
         given_up = self._clerk.beat_tick + run.lease - run.lease // MARGIN
         if tick >= given_up:
+            if time.monotonic() < self._patient_until:
+                return LOOK_SECONDS
             run.verdict = Released("its lease could not be renewed in time")
             log.error("job %s: the lease cannot be renewed; it is stopped before another worker takes it", run.claimed.id)
             self.stop(run, "its lease could not be renewed in time")

@@ -25,8 +25,8 @@ from holdfast.worker.delegates import Delegates
 from holdfast.worker.desk import Desk, Run
 from holdfast.worker.holdings import RunHoldings, new_context
 from holdfast.worker.loading import refuse_while_loading
-from holdfast.worker.loops import LoopPool
-from holdfast.worker.threads import ThreadPool
+from holdfast.worker.loops import LoopPool, drive
+from holdfast.worker.threads import ThreadPool, in_thread
 from holdfast.worker.warden import Warden
 
 log = logging.getLogger("holdfast.worker")
@@ -67,60 +67,79 @@ class Worker:
     # Its life
 
     def run(self) -> None:
-        """Work until SIGTERM, SIGINT or `stop()`; then finish what runs, for at most `grace` seconds."""
-        asyncio.run(self.arun())
+        """Work until SIGTERM, SIGINT or `stop()`; then finish what runs, for at most `grace` seconds.
+
+        It has an event loop of its own, which does not wait for what jobs leave behind: not for coroutines that swallow
+        their cancellation, and not for `asyncio.to_thread`, whose threads are daemons here.
+        """
+        self._drive("arun")
 
     def run_until_empty(self) -> None:
         """Work until nothing is ready or running; jobs for later are left."""
-        asyncio.run(self.arun_until_empty())
+        self._drive("arun_until_empty")
+
+    async def arun(self) -> None:
+        """The same inside an event loop that is running already: coroutine functions run in it.
+
+        Signals are left to the program: it ends this by `stop()`, or by cancelling it, which is waited for as `stop()` is.
+        """
+        refuse_while_loading()
+        loop = asyncio.get_running_loop()
+        self._open(loop)
+        try:
+            await self._patiently(in_thread(loop, "holdfast-clerk", self._work))
+        finally:
+            try:
+                await self._patiently(loop.create_task(self._close(loop)))
+            finally:
+                self._stops = 0
 
     async def arun_until_empty(self) -> None:
+        """`run_until_empty()` inside an event loop that is running already."""
         self._until_empty = True
-        await self.arun()
+        try:
+            await self.arun()
+        finally:
+            self._until_empty = False
 
     def stop(self) -> None:
         """From any thread: once to drain, twice to hand everything back at once."""
         self._stops += 1
         if self._stops > 1:
             self._hurry.set()
-        if self._clerk is not None:
-            self._clerk.nudge()
+        clerk = self._clerk
+        if clerk is not None:
+            clerk.nudge()
 
-    async def arun(self) -> None:
-        """The same inside an event loop that is running already: coroutine functions run in it."""
-        refuse_while_loading()
-        loop = asyncio.get_running_loop()
-        signals = self._listen(loop)
-        try:
-            self._open(loop)
-        except BaseException:
-            self._unlisten(loop, signals)
-            raise
+    def _drive(self, name: str) -> None:
+        _refuse_in_loop(name)
+        drive(getattr(self, name), self.stop, self._signalled)
+
+    async def _patiently(self, working: asyncio.Future[None]) -> None:
+        """To its end, however often this is cancelled meanwhile: a clerk that nobody waits for would go on claiming."""
+        cancelled: asyncio.CancelledError | None = None
+        while not working.done():
+            try:
+                await asyncio.wait([working])
+            except asyncio.CancelledError as error:
+                cancelled = error
+                self.stop()
+        working.result()
+        if cancelled is not None:
+            raise cancelled
+
+    def _work(self) -> None:
+        """The clerk's thread."""
         clerk = self._clerk
         assert clerk is not None
-        done = asyncio.Event()
-        failure: list[BaseException] = []
-
-        def work() -> None:
-            try:
-                clerk.work(self._finished)
-            except BaseException as error:
-                failure.append(error)
-            finally:
-                loop.call_soon_threadsafe(done.set)
-
-        threading.Thread(target=work, name="holdfast-clerk", daemon=True).start()
         try:
-            await done.wait()
-        except asyncio.CancelledError:
-            self.stop()
-            await done.wait()
+            clerk.work(self._finished)
+        except BaseException:
+            # Nobody renews the leases any more: others will run the jobs, so here they must end.
+            self.desk.close()
+            for run in self.desk.running():
+                self._stop_run(run, "its worker failed")
             raise
-        finally:
-            self._unlisten(loop, signals)
-            await self._close()
-        if failure:
-            raise failure[0]
 
     def _open(self, loop: asyncio.AbstractEventLoop) -> None:
         self._hurry.clear()
@@ -138,35 +157,31 @@ class Worker:
             lease_seconds=self.lease_seconds,
             retention_seconds=self._retention_seconds,
         )
-        self._clerk = Clerk(self._store, self._registry, desk, terms, self._start, self._stop_run)
-        self._warden = Warden(desk, self._store.clock, self._clerk)
-        self._clerk.open()
+        clerk = Clerk(self._store, self._registry, desk, terms, self._start, self._stop_run)
+        self._warden = Warden(desk, self._store.clock, clerk)
+        clerk.open()
+        self._clerk = clerk  # from here on `stop()` can nudge it
         self._warden.open()
         self._drain: threading.Thread | None = None
         log.info("worker %s works on %s, %d at a time", self.name, self._queue_text(), self.concurrency)
 
-    async def _close(self) -> None:
-        self._stops = 0
+    async def _close(self, loop: asyncio.AbstractEventLoop) -> None:
         self._hurry.set()
         self._warden.close()
         await self._loops.close(1.0)
         self._threads.close()
-        await asyncio.to_thread(self._processes.close, 1.0)
+        # Not by asyncio.to_thread: calls of jobs that were left behind may have taken all its threads.
+        await in_thread(loop, "holdfast-closing", lambda: self._processes.close(1.0))
+        self._clerk = None
         log.info("worker %s has stopped", self.name)
 
-    def _listen(self, loop: asyncio.AbstractEventLoop) -> list[signal.Signals]:
-        if threading.current_thread() is not threading.main_thread():
-            return []
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._signalled, number)
-        return [signal.SIGTERM, signal.SIGINT]
-
-    def _unlisten(self, loop: asyncio.AbstractEventLoop, signals: list[signal.Signals]) -> None:
-        for number in signals:
-            loop.remove_signal_handler(number)
-
     def _signalled(self, number: signal.Signals) -> None:
-        log.info("%s: %s", number.name, "handing back what runs" if self._stops else "finishing what runs")
+        running = len(self.desk.running()) if self._clerk is not None else 0
+        jobs = "1 job" if running == 1 else f"{running} jobs"
+        if self._stops:
+            log.info("%s: handing back %s", number.name, jobs)
+        else:
+            log.info("%s: finishing %s, for at most %g s; once more hands them back", number.name, jobs, self.grace_seconds)
         self.stop()
 
     def _finished(self) -> bool:
@@ -228,6 +243,9 @@ class Worker:
     def _queue_text(self) -> str:
         return "all queues" if self.queues is None else ", ".join(self.queues)
 
+    def __repr__(self) -> str:
+        return f"<Worker {self.name} on {self._queue_text()}, {self.concurrency} at a time>"
+
 
 def check_lease(lease: Duration) -> float:
     seconds = seconds_of("lease", lease, positive=True)
@@ -238,3 +256,11 @@ def check_lease(lease: Duration) -> float:
 
 def _listed(queues: Sequence[str]) -> Sequence[str]:
     return [queues] if isinstance(queues, str) else queues
+
+
+def _refuse_in_loop(name: str) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise SettingError(f"worker.{name[1:]}() was called inside a running event loop; use: await worker.{name}()")

@@ -12,14 +12,14 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import Any, Final, TypeVar
 
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.store.adapters import AsyncBorrowed, Borrowed, borrow
 from holdfast.store.clock import Clock, SystemClock
-from holdfast.store.commits import Commits, Entry, Share, refuse, shares
+from holdfast.store.commits import Commits, Entry, Share, accept, refuse, shares
 from holdfast.store.migrate import Migration, pending
 from holdfast.store.op import Make, Moment, drive
 from holdfast.store.sqlite.connection import Connection, StoreWatcher, connect, patiently
@@ -47,7 +47,7 @@ class SqliteStore:
         self.path, self.busy_seconds = path, busy_seconds
         self.clock: Clock = clock or SystemClock()
         self.probe: Probe | None = None
-        self.commits = Commits(self._commit, lambda lead: self._threads().submit(lead))
+        self.commits = Commits(self._commit, self._after_commit, self._submit)
         self._inherited: list[Any] = []
         self._reset()
         _stores.add(self)
@@ -61,6 +61,7 @@ class SqliteStore:
         self._executor: ThreadPoolExecutor | None = None
         self._logged_bytes = 0
         self._prepared = False
+        self.lanes: dict[tuple[str, str], int] = {}
 
     def forget_after_fork(self) -> None:
         """In a forked child: the parent's connections are kept, unused and unclosed, for closing them would unlock its files."""
@@ -87,28 +88,29 @@ class SqliteStore:
         except BaseException:
             refuse(batch, self._interrupted())
             raise
+        committing = False
         try:
             moment = self._moment()
             for share in shares(batch):
                 self._run(connection, share, moment, alone=len(share.entries) == len(batch))
-            kept = connection.raw.in_transaction
-            if kept:
+            committing = connection.raw.in_transaction
+            if committing:
                 self._tell("commit")
                 connection.raw.execute("COMMIT")
-            for entry in batch:
-                entry.done = True
-            if kept:
+            accept(batch)
+            if committing:
                 self._tell("committed")
         except sqlite3.Error as error:
-            self._drop(connection)
             refuse(batch, self._reason(error))
-            return
-        except BaseException:
             self._drop(connection)
-            if not batch[0].done:
+        except BaseException:
+            # An interrupt that comes while COMMIT syncs is raised after it. The connection knows what became of it.
+            if committing and not connection.raw.in_transaction:
+                accept(batch)
+            else:
                 refuse(batch, self._interrupted())
+            self._drop(connection)
             raise
-        self._after_commit(connection)
 
     def _interrupted(self) -> StoreUnavailable:
         return StoreUnavailable(f"{self.path}: the write was interrupted, and nothing of it was kept; try again")
@@ -150,13 +152,19 @@ class SqliteStore:
         except sqlite3.Error:
             pass
 
-    def _after_commit(self, connection: Connection) -> None:
-        self._logged_bytes += connection.written()
+    def _after_commit(self) -> None:
+        if self._writer is not None:
+            self._logged_bytes += self._writer.written()
         if self._logged_bytes >= CHECKPOINT_BYTES:
             self._logged_bytes = 0
-            self.checkpoint()
+            self._checkpoint()
 
     def checkpoint(self) -> None:
+        with self.commits.paused() as paused:
+            if paused:
+                self._checkpoint()
+
+    def _checkpoint(self) -> None:
         """Copy the log into the file while we hold the write lock: nobody can reset the log under a checkpoint.
 
         SQLite before 3.51.3 can corrupt a file when one connection checkpoints and another resets the log at once.
@@ -177,6 +185,7 @@ class SqliteStore:
 
     def read(self, make: Make[T]) -> T:
         """Run an operation that only reads."""
+        pool = self._readers
         connection = self._reading()
         try:
             value = self._patiently(lambda: drive(make(self._moment()), connection))
@@ -184,16 +193,13 @@ class SqliteStore:
             connection.close()
             raise explain(error, self.path) from error
         except BaseException:
-            self._readers.append(connection)
+            self._give_back(connection, pool)
             raise
-        if len(self._readers) < READERS_MAX:
-            self._readers.append(connection)
-        else:
-            connection.close()
+        self._give_back(connection, pool)
         return value
 
     async def aread(self, make: Make[T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads(), lambda: self.read(make))
+        return await asyncio.wrap_future(self._submit(lambda: self.read(make)))
 
     def watcher(self) -> StoreWatcher:
         """Waits for commits of other processes and of this one."""
@@ -219,13 +225,19 @@ class SqliteStore:
             return self._prepare()
 
     def close(self) -> None:
-        with self._mutex:
-            connections, executor = [self._writer, self._checkpointer, *self._readers], self._executor
-            self._writer, self._readers, self._checkpointer, self._executor = None, [], None, None
-            self._prepared = False
-        for connection in connections:
-            if connection is not None:
-                connection.close()
+        """Waits for the commit that goes on. Reads that go on close their connections when they end."""
+        with self.commits.paused() as paused:
+            with self._mutex:
+                connections: list[Connection | sqlite3.Connection | None] = [*self._readers]
+                if paused:  # else they close when the commit that we are inside of lets go of them
+                    connections += [self._writer, self._checkpointer]
+                executor = self._executor
+                self._writer, self._readers, self._checkpointer, self._executor = None, [], None, None
+                self._prepared = False
+                self.lanes = {}  # the file may be another one when it is opened again
+            for connection in connections:
+                if connection is not None:
+                    connection.close()
         if executor is not None:
             executor.shutdown(wait=False)
 
@@ -235,11 +247,20 @@ class SqliteStore:
         return self._writer
 
     def _reading(self) -> Connection:
-        try:
-            return self._readers.pop()
-        except IndexError:
-            with self._explained():
-                return self._open()
+        with self._mutex:
+            if self._readers:
+                return self._readers.pop()
+        with self._explained():
+            return self._open()
+
+    def _give_back(self, connection: Connection, pool: list[Connection]) -> None:
+        """To the pool it was taken for; that is no longer ours if the store was closed meanwhile."""
+        with self._mutex:
+            kept = pool is self._readers and len(pool) < READERS_MAX
+            if kept:
+                pool.append(connection)
+        if not kept:
+            connection.close()
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -272,11 +293,11 @@ class SqliteStore:
     def _connect(self) -> sqlite3.Connection:
         return connect(self.path, self.busy_seconds)
 
-    def _threads(self) -> ThreadPoolExecutor:
-        with self._mutex:
+    def _submit(self, work: Callable[[], T]) -> Future[T]:
+        with self._mutex:  # so that nobody closes the executor between our look at it and our use of it
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(max_workers=4, thread_name_prefix="holdfast-store")
-            return self._executor
+            return self._executor.submit(work)
 
     def _moment(self) -> Moment:
         return Moment(self.clock.now(), self.clock.tick(), self.clock.boot())
