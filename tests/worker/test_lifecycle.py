@@ -538,7 +538,32 @@ def test_after_a_sleep_the_clerk_is_asked_before_a_lease_is_given_up(app: Holdfa
     assert run.verdict == Released("its lease could not be renewed in time")
 
 
-def test_a_job_goes_on_after_the_machine_slept(app: Holdfast, clock: ManualClock) -> None:
+def test_a_run_that_begins_while_the_warden_goes_to_sleep_is_watched(app: Holdfast, clock: ManualClock) -> None:
+    run, stopped = run_of(app), threading.Event()
+    run.lease = 0
+
+    class Stopper:
+        def stop(self, run: Run) -> None:
+            stopped.set()
+
+    class LateDesk(Desk):
+        def running(self) -> list[Run]:
+            runs = super().running()
+            if not runs and not run.ended:
+                self.add([run])
+                run.pool = Stopper()
+                warden.begin(run)
+            return runs
+
+    warden = Warden(LateDesk(1), clock, Clerk(clock))
+    warden._wake.set()
+    warden.open()
+    assert stopped.wait(LONG)
+    warden.close()
+
+
+def test_a_job_goes_on_after_the_machine_slept(app: Holdfast, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.worker.warden.PATIENCE_SECONDS", LONG)
     begun, awake = threading.Event(), threading.Event()
     beats: list[int] = []
 

@@ -97,7 +97,7 @@ def test_a_job_may_be_passed_wherever_its_id_may(app: Holdfast) -> None:
     assert app.get(job) == job
     assert app.cancel(job).state == State.CANCELLED
     assert app.retry(job).state == State.READY
-    with pytest.raises(SettingError, match="3 is no job and no id of one; pass job.id"):
+    with pytest.raises(SettingError, match=r"3 is no job and no id of one; pass job\.id"):
         app.cancel(3)  # type: ignore[arg-type]
     with pytest.raises(SettingError, match=r"make one with task\.bind"):
         app.enqueue(x)  # type: ignore[arg-type]

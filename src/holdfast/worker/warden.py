@@ -55,6 +55,7 @@ class Warden:
         if run.task.timeout_seconds is not None:
             run.deadline = self._clock.tick() + int(run.task.timeout_seconds * 1e6)
         if not self._wake.is_set():
+            self._looked_at = self._clock.tick()
             self._wake.set()
 
     def stop(self, run: Run, why: str) -> None:
@@ -69,16 +70,15 @@ class Warden:
 
     def _watch(self) -> None:
         while True:
-            if not self._wake.is_set():
-                self._wake.wait()
-                self._looked_at = self._clock.tick()
+            self._wake.wait()
             if self._closed:
                 return
             runs = self._desk.running()
             if not runs:
                 self._wake.clear()
-                if not self._desk.active:
+                if not (self._desk.active or self._closed):
                     continue
+                self._wake.set()  # one began meanwhile, and saw that it was set; or we were closed
             pause, tick = LOOK_SECONDS, self._clock.tick()
             if not self._was_frozen(tick):
                 pause = min([LOOK_SECONDS, *(self._judge(run, tick) for run in runs)])
