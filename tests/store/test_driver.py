@@ -450,7 +450,7 @@ def test_checkpoints_while_another_process_writes_leave_the_file_whole_and_the_l
 
 
 def test_the_log_stays_bounded_by_itself(path: str, app: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "CHECKPOINT_BYTES", 512 * 1024)
+    monkeypatch.setattr(driver, "CHECKPOINT_BYTES", 64 * 1024)
     task = app.task_named("double")
     for _ in range(30):
         app.enqueue_many(task.bind(each) for each in range(500))

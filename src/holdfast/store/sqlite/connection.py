@@ -18,7 +18,7 @@ from holdfast.store.store import Probe
 T = TypeVar("T")
 BUSY_SECONDS: Final = (0.000_2, 0.001)
 COMMIT_BYTES: Final = 20 * 1024
-CHANGE_BYTES: Final = 100
+CHANGE_BYTES: Final = 12
 _PRAGMAS: Final = ("synchronous = FULL", "wal_autocheckpoint = 0", "mmap_size = 0", "temp_store = MEMORY")
 
 

@@ -30,7 +30,7 @@ from holdfast.store.store import Probe
 T = TypeVar("T")
 SQLITE_OLDEST: Final = (3, 35, 0)
 READERS_MAX: Final = 8
-CHECKPOINT_BYTES: Final = 16 * 1024 * 1024
+CHECKPOINT_BYTES: Final = 2 * 1024 * 1024
 
 _REFUSED: Final = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError, sqlite3.InterfaceError)
 """What is wrong with one statement and its values, not with the file."""
