@@ -17,8 +17,9 @@ from holdfast.store.store import Probe
 
 T = TypeVar("T")
 BUSY_SECONDS: Final = (0.000_2, 0.001)
-COMMIT_BYTES: Final = 20 * 1024
+COMMIT_BYTES: Final = 16 * 1024
 CHANGE_BYTES: Final = 12
+TEXT_SHARE: Final = 8
 _PRAGMAS: Final = ("synchronous = FULL", "wal_autocheckpoint = 0", "mmap_size = 0", "temp_store = MEMORY")
 
 
@@ -50,7 +51,7 @@ class Connection:
         """About how many bytes the log has grown by since this was last asked."""
         before, self._changes = self._changes, self.raw.total_changes
         text, self.text_written = self.text_written, 0
-        return COMMIT_BYTES + (self._changes - before) * CHANGE_BYTES + text
+        return COMMIT_BYTES + (self._changes - before) * CHANGE_BYTES + text // TEXT_SHARE
 
     def close(self) -> None:
         self.raw.close()
