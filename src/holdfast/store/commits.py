@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +25,7 @@ from holdfast.store.op import Make
 T = TypeVar("T")
 BATCH_MAX: Final = 256
 WAIT_SECONDS: Final = 1.0
+JOIN_SECONDS: Final = 0.000_1
 
 
 class Commits:
@@ -48,6 +50,7 @@ class Commits:
         self.mutex = threading.Lock()
         self.busy = threading.Lock()
         self.waiting: list[Entry[Any]] = []
+        self._crowd = 0
         self._batch: list[Entry[Any]] = []
         self._watched: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
         self._leading = False
@@ -142,9 +145,13 @@ class Commits:
             self._hand_on()
 
     def _commit_waiting(self) -> None:
+        if self._crowd > 1:
+            # Those who were answered by the last commit are about to come back: a moment lets them share this one.
+            time.sleep(JOIN_SECONDS)
         with self.mutex:
             self._batch, self.waiting = self._batch + self.waiting[:BATCH_MAX], self.waiting[BATCH_MAX:]
         undone = [entry for entry in self._batch if not entry.done]
+        self._crowd = len(undone)
         try:
             if undone:
                 self._commit(undone)
