@@ -23,7 +23,7 @@ from bench.systems import limit_sql as sql
 
 BULK = 1_000
 BUSY_SECONDS = 60
-CHECKPOINT_PAGES = 4_096  # 16 MB, as Holdfast does it
+CHECKPOINT_PAGES = 512  # 2 MB, as Holdfast does it
 
 Claimed = tuple[int, str, int, int, str]  # seq, id, token, attempt, arguments
 encode = msgspec.json.Encoder().encode
