@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import signal
@@ -426,17 +427,18 @@ def test_a_job_can_be_started_from_the_end_of_another() -> None:
 
 @linux_only
 def test_twenty_jobs_leave_no_memory_processes_or_descriptors_behind() -> None:
+    gc.collect()  # what earlier tests dropped closes now, not halfway
     desk = Desk(size=1)
     before = desk.value("memory_kilobytes")
     mine, open_before = desk.value("whoami")[0], len(os.listdir("/proc/self/fd"))
     for _ in range(20):
         desk.value("talk", '{"pages": 20}')
     assert desk.value("memory_kilobytes") - before < 4_000
-    assert len(os.listdir("/proc/self/fd")) == open_before
+    assert len(os.listdir("/proc/self/fd")) <= open_before
     for _ in range(5):
         desk.run("exit_hard", '{"code": 1}')
     assert desk.value("add", '{"first": 1}') == 2
-    assert len(os.listdir("/proc/self/fd")) == open_before
+    assert len(os.listdir("/proc/self/fd")) <= open_before
     assert gone(mine)
     desk.pool.close(LONG)
 

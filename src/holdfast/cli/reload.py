@@ -1,7 +1,7 @@
 """`worker --reload`: a parent that starts the worker, watches the files it has loaded, and starts it again.
 
-The child says over a socket which files it has loaded; the parent compares their times. When the parent dies the
-socket ends, and the child stops; when the child fails to import its module, the parent waits for a change.
+The child says over a socket which files it has loaded and how old they were; the parent compares their times. When
+the parent dies the socket ends, and the child stops; when the child fails to import its module, the parent waits for a change.
 """
 
 from __future__ import annotations
@@ -53,12 +53,13 @@ def reporting(target: str) -> Iterator[None]:
         if found := _file_of(target):  # else no edit of a file that is known can cure it
             _send(parent, {*loaded_files(), *_files_of(error.__cause__ or error), *found})
         raise
-    threading.Thread(target=_report, args=(parent,), name="holdfast-reload", daemon=True).start()
+    files = loaded_files()
+    _send(parent, files)  # before the worker says that it works: an edit from then on is an edit of what was loaded
+    threading.Thread(target=_report, args=(parent, files), name="holdfast-reload", daemon=True).start()
 
 
-def _report(parent: socket.socket) -> None:
+def _report(parent: socket.socket, known: frozenset[str]) -> None:
     """More modules may be loaded while jobs run."""
-    known: frozenset[str] = frozenset()
     while True:
         files = loaded_files()
         if files != known:
@@ -98,7 +99,7 @@ def _file_of(target: str) -> set[str]:
 
 def _send(parent: socket.socket, files: Iterable[str]) -> None:
     try:
-        parent.sendall(json.dumps(sorted(files)).encode() + b"\n")
+        parent.sendall(json.dumps({file: _time_of(file) for file in sorted(files)}).encode() + b"\n")
     except OSError:
         return  # the parent is gone, and the end of the socket will tell
 
@@ -184,9 +185,9 @@ class Supervisor:
             if not self._stopping.is_set() and (changed := self._changed()) is not None:
                 return changed
 
-    def _learn(self, files: list[str]) -> None:
+    def _learn(self, files: dict[str, int | None]) -> None:
         """A file keeps the time it had before the worker that loaded it was started, where it was known then."""
-        self._times = {file: self._times[file] if file in self._times else _time_of(file) for file in files}
+        self._times = {file: self._times.get(file, time) for file, time in files.items()}
 
     def _changed(self) -> str | None:
         return next((file for file, before in self._times.items() if _time_of(file) != before), None)
