@@ -22,7 +22,7 @@ PICKUP_SECONDS = 120.0
 @dataclass(frozen=True, slots=True)
 class Sizes:
     rounds: int = 3
-    one: int = 1_500
+    one: int = 4_000
     threads: int = 3_200
     bulk: int = 50_000
     drain: int = 40_000

@@ -20,6 +20,7 @@ class HoldfastSystem:
         tasks = importlib.import_module("bench.systems.holdfast_tasks")
         self._app: Any = tasks.app
         self._task: Any = getattr(tasks, self._task_name)
+        self._app.migrate()  # the others' files and tables are there before they are measured, too
 
     def send(self, argument: Payload) -> None:
         self._task.enqueue(argument)

@@ -45,14 +45,20 @@ class _TypedNames(Names):
 
     def __init__(self, tasks: dict[str, AnyTask]) -> None:
         self._tasks = tasks
+        self._arguments: dict[str, Thaw] = {}
+        self._results: dict[str, Thaw] = {}
 
     def arguments(self, task: str) -> Thaw:
-        known = self._tasks.get(task)
-        return codec.decode if known is None else _lenient(known.signature.named)
+        thaw = self._arguments.get(task)
+        if thaw is None and task in self._tasks:
+            thaw = self._arguments[task] = _lenient(self._tasks[task].signature.named)
+        return thaw or codec.decode
 
     def result(self, task: str) -> Thaw:
-        known = self._tasks.get(task)
-        return codec.decode if known is None else _lenient(known.signature.decode_result)
+        thaw = self._results.get(task)
+        if thaw is None and task in self._tasks:
+            thaw = self._results[task] = _lenient(self._tasks[task].signature.decode_result)
+        return thaw or codec.decode
 
 
 def _lenient(thaw: Thaw) -> Thaw:

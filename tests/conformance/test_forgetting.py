@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import Key
+from holdfast import Key, LeaseLost
 from holdfast.store import tend
 from tests.conformance.world import World
 
@@ -55,3 +55,22 @@ def test_the_key_of_a_job_that_failed_for_good_leaves_nothing_behind(store: Worl
     store.clock.advance(10)
     assert store.app.prune(5) == 1
     assert store.rows("SELECT key FROM holdfast_key") == []
+
+
+@pytest.mark.parametrize("forget", ["delete", "prune"])
+def test_a_new_job_is_not_mistaken_for_one_that_was_forgotten(store: World, forget: str) -> None:
+    """Its number inside the store is never given out again: a late holder of the old job cannot write about the new one."""
+    old = store.add.enqueue(1)
+    late = store.claim()
+    store.app.cancel(old.id)
+    if forget == "delete":
+        store.app.delete(old.id)
+    else:
+        store.clock.advance(1)
+        assert store.app.prune(older_than=0) == 1
+    store.add.enqueue(2)
+    lease = store.claim()
+    assert lease.token == late.token
+    with pytest.raises(LeaseLost):
+        store.app.finish(late, 1)
+    store.app.finish(lease, 2)

@@ -283,7 +283,7 @@ def a_crash_leaves_nothing_half_written(world: World) -> None:
     before = world.everything()
     with CrashPoint(world.app, at="add_first_events"):
         try:
-            world.add.enqueue(1)
+            world.app.enqueue_many([world.add.bind(1), world.add.bind(2)])
         except Crash:
             pass
     assert world.everything() == before

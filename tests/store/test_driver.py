@@ -55,16 +55,27 @@ class Gate:
         self.told: list[str] = []
         queue = sqlite_store(app).commits
         self._join = queue.join
-        queue.join = self._count  # type: ignore[method-assign]
+        queue.join = self._count_joined  # type: ignore[method-assign]
+        self._is_alone = queue.is_alone
+        queue.is_alone = self._count_alone  # type: ignore[method-assign]
         app.store.probe = self._probe
 
-    def _count(self, entry: Any) -> bool:
+    def _count_joined(self, entry: Any) -> bool:
         leads = self._join(entry)
+        self._count()
+        return leads
+
+    def _count_alone(self) -> bool:
+        alone = self._is_alone()
+        if alone:
+            self._count()
+        return alone
+
+    def _count(self) -> None:
         with self._lock:
             self._left -= 1
             if self._left == 0:
                 self._full.set()
-        return leads
 
     def _probe(self, what: str) -> None:
         if what == self._at and self.told.count(what) == 0:
@@ -173,7 +184,7 @@ def test_a_caller_whose_statement_is_refused_does_not_fail_the_others(app: Holdf
     task = app.task_named("double")
 
     def wrong(_: Moment) -> Op[None]:
-        yield Statement("next_numbers", {"name": None, "count": object()})
+        yield Statement("schedule_jobs", {"seqs": object()})
 
     gate = Gate(app, callers=6)
     good: list[Callable[[], Any]] = [lambda: task.enqueue(1)] * 5

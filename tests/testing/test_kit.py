@@ -145,7 +145,7 @@ def test_a_crash_before_a_statement_after_it_and_after_the_commit(holdfast_app: 
         return None
 
     holdfast_app.migrate()
-    for where in ({"at": "add_bodies"}, {"at": "add_bodies", "when": "after"}, {"at": "commit"}, {"nth": 2}):
+    for where in ({"at": "add_job"}, {"at": "add_job", "when": "after"}, {"at": "commit"}, {"nth": 2}):
         with CrashPoint(holdfast_app, **where) as point, pytest.raises(Crash):
             work.enqueue()
         assert point.hit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.domain.job import Job
+from holdfast.domain.job import Job, Options
 from holdfast.domain.text import show
 from holdfast.errors import SettingError
 from holdfast.events.pulse import Pulse
@@ -20,6 +20,8 @@ class Asking:
         self._door = door
         self._registry = registry
         self._pulse = pulse
+        self._receipts: dict[Options, Job] = {}
+        """What a new job with these options looks like."""
         self._app = app
         """Set where the door is the caller's own connection: the app that this client is part of."""
 

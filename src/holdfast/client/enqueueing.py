@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from holdfast.batch import AsyncBatch, Batch
 from holdfast.client.asking import Asking
@@ -19,6 +19,8 @@ from holdfast.store.enqueue import Accepted, Plain, enqueue, is_plain
 from holdfast.store.op import Make, Moment, Op
 from holdfast.store.rows import job_of_key
 from holdfast.worker.loading import refuse_while_loading
+
+_RECEIPTS_MAX: Final = 256
 
 
 class Enqueueing(Asking):
@@ -77,9 +79,21 @@ class Enqueueing(Asking):
             first.created, first.same_arguments = False, accepted.known[0].same_arguments
             return first
         options, now = job.options, accepted.created_at
+        id = accepted.id(0)
+        if not options.is_ready or options.meta is not None:
+            return self._new(job, id, now)
+        like = self._receipts.get(options)
+        if like is None:
+            if len(self._receipts) >= _RECEIPTS_MAX:
+                self._receipts.clear()
+            like = self._receipts[options] = self._new(job, id, now)
+        return like.like_this(id, job.arguments, moment_of(now))
+
+    def _new(self, job: NewJob, id: str, now: int) -> Job:
+        options = job.options
         run_at = options.run_at if options.run_at is not None else now + options.delay
         return Job(
-            id=accepted.id(0),
+            id=id,
             task=options.task,
             queue=options.queue,
             state=State.SCHEDULED if run_at > now else State.READY,

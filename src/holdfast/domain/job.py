@@ -42,6 +42,11 @@ class Options(msgspec.Struct, frozen=True):
     meta: str | None = None
     parent: str | None = None
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether such a job may run at once, whatever the time is."""
+        return self.run_at is None and not self.delay
+
 
 class NewJob(msgspec.Struct, frozen=True):
     """One request to run a task: made by `task.bind(...)`, accepted by `enqueue` and `enqueue_many`."""
@@ -95,12 +100,6 @@ class Attempt(msgspec.Struct, frozen=True):
 class Job:
     """A job, as it was when it was read. It does not change by itself: `app.get(job.id)` reads it again."""
 
-    __slots__ = (
-        "_arguments", "_result", "_thaw_arguments", "_thaw_result", "attempt", "attempts_max", "created", "created_at",
-        "error", "errors", "event_count", "finished_at", "id", "key", "meta", "meter", "parent", "priority", "progress", "queue",
-        "run_after", "same_arguments", "started_at", "state", "tags", "task", "token",
-    )  # fmt: skip
-
     def __init__(
         self,
         *,
@@ -144,6 +143,14 @@ class Job:
         self.created, self.same_arguments = created, same_arguments
         self._arguments, self._result = arguments, result
         self._thaw_arguments, self._thaw_result = thaw_arguments, thaw_result
+
+    def like_this(self, id: str, arguments: str, created_at: datetime) -> Job:
+        """Another new job with the same options and no meta; a quarter of what `__init__` takes."""
+        job = Job.__new__(Job)
+        job.__dict__.update(self.__dict__)
+        job.id, job._arguments, job.created_at = id, arguments, created_at
+        job.progress, job.meter, job.meta = {}, {}, {}
+        return job
 
     @property
     def handle(self) -> str:
@@ -212,7 +219,7 @@ def micros_of(moment: datetime) -> int:
 
 
 def moment_of(micros: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=micros)
+    return _EPOCH + timedelta(0, 0, micros)
 
 
 __all__ = ["Attempt", "Claimed", "Job", "JobError", "Lease", "NewJob", "Options", "check_id", "micros_of", "moment_of"]

@@ -17,7 +17,7 @@ from holdfast.errors import SettingError, StoreUnavailable
 from holdfast.store.links import Alchemy, AsyncLink, Link, Sqlite3, link_to
 from holdfast.store.migrate import pending
 from holdfast.store.op import Make, Moment, Op, Row, Statement
-from holdfast.store.sql import load, values
+from holdfast.store.sql import load
 from holdfast.store.sqlite.place import explain
 from holdfast.store.sqlite.schema import PACKAGE
 
@@ -170,7 +170,7 @@ def prepared(statement: Statement) -> tuple[str, Any]:
     if control is not None:
         return control, ()
     sql = load(PACKAGE)[statement.verb]
-    return sql.numbered, values(sql, statement.parameters) if statement.rows is None else list(statement.rows)
+    return sql.numbered, sql.values(statement.parameters) if statement.rows is None else list(statement.rows)
 
 
 _MIGRATE: Final = "call app.migrate() when your program starts, or run `holdfast migrate`"

@@ -30,7 +30,7 @@ class Holder(msgspec.Struct, frozen=True):
 
 
 def register(moment: Moment, name: str, host: str, pid: int, lease_min: int, by_hand: bool) -> Op[int]:
-    worker: int = (yield Statement("next_numbers", {"name": "worker", "count": 1}))[0][0]
+    worker: int = (yield Statement("next_worker"))[0][0]
     facts = {"id": worker, "name": name, "host": host, "pid": pid, "by_hand": int(by_hand), "lease_min": lease_min}
     yield Statement("add_worker", {**facts, "now": moment.now, "tick": moment.tick, "boot": moment.boot})
     return worker

@@ -1,7 +1,8 @@
 """Callers that write at the same time share one transaction.
 
-The first to come leads: it commits for all who wait. Those that arrive while it syncs are the next batch, and each is
-answered only after the commit that holds its work. How a batch is committed is the database's to say.
+Who comes when nobody else does commits alone. Those that arrive while it syncs are the next batch: the first of them leads
+and commits for all, and each is answered only after the commit that holds its work. How that is done is the database's to
+say.
 
 An interrupt can hit a leader anywhere, also as it hands the lead on. So who waits looks up now and then, and takes the
 lead if nobody commits; what the interrupted one left behind comes first. Two leaders at once do no harm: they commit one
@@ -31,6 +32,7 @@ JOIN_SECONDS: Final = 0.000_1
 class Commits:
     """Those who wait for a commit.
 
+    alone       commits one operation, and answers with its value.
     commit      given a batch, answers all of its entries: none may be left undone, whatever it raises.
     afterwards  what is to be done after a commit that nobody has to wait for.
     elsewhere   runs a function in some thread, for callers that must not block in their own.
@@ -38,11 +40,12 @@ class Commits:
 
     def __init__(
         self,
+        alone: Callable[[Make[Any]], Any],
         commit: Callable[[list[Entry[Any]]], None],
         afterwards: Callable[[], None],
         elsewhere: Callable[[Callable[[], None]], object],
     ) -> None:
-        self._commit, self._afterwards, self._elsewhere = commit, afterwards, elsewhere
+        self._alone, self._commit, self._afterwards, self._elsewhere = alone, commit, afterwards, elsewhere
         self.forget()
 
     def forget(self) -> None:
@@ -66,6 +69,30 @@ class Commits:
                 yield True
 
     def write(self, make: Make[T]) -> T:
+        return self._write_alone(make) if self.is_alone() else self._write_together(make)
+
+    def is_alone(self) -> bool:
+        """True, and the lead is the caller's, if nobody writes or waits, nor was the last commit one for many."""
+        with self.mutex:
+            if self._leading or self.waiting or self._batch or self._crowd > 1:
+                return False
+            self._leading = True
+            return True
+
+    def _write_alone(self, make: Make[T]) -> T:
+        try:
+            with self.busy:
+                self._leader = threading.get_ident()
+                try:
+                    value: T = self._alone(make)
+                    self._afterwards()
+                    return value
+                finally:
+                    self._leader = None
+        finally:
+            self._hand_on()
+
+    def _write_together(self, make: Make[T]) -> T:
         entry = ThreadEntry(make)
         try:
             if not self.join(entry):

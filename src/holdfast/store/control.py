@@ -71,7 +71,7 @@ def delete(id: str) -> Op[None]:
     move(seen.state, "delete")
     yield from _leave(seen)
     seqs = {"seqs": _one(seen.seq)}
-    for verb in ("free_keys", "delete_tags", "delete_events", "delete_errors", "delete_jobs", "delete_bodies"):
+    for verb in ("free_keys", "delete_tags", "delete_events", "delete_errors", "keep_numbers", "delete_jobs", "delete_bodies"):
         yield Statement(verb, seqs)
 
 

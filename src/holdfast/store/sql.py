@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import resources
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 _PARAMETER = re.compile(r"'[^']*'|--[^\n]*|(?<!:):([a-z_]+)")
+_LONG = frozenset({"arguments", "changes", "errors", "events", "results"})
 _COMMENT = re.compile(r"\s*--[^\n]*")
+
+
+Values = Callable[[Mapping[str, Any]], tuple[Any, ...]]
 
 
 class Sql(NamedTuple):
@@ -18,6 +23,10 @@ class Sql(NamedTuple):
     text: str
     numbered: str
     names: tuple[str, ...]
+    values: Values
+    """Takes the parameters by name, gives them in that order."""
+    long: tuple[int, ...]
+    """Which of them may be much text."""
 
 
 @cache
@@ -40,9 +49,12 @@ def compile_sql(source: str) -> Sql:
             names.append(name)
         return f"?{names.index(name) + 1}"
 
-    return Sql(text, _PARAMETER.sub(number, text), tuple(names))
+    numbered = _PARAMETER.sub(number, text)
+    long = tuple(index for index, name in enumerate(names) if name in _LONG)
+    return Sql(text, numbered, tuple(names), _values(tuple(names)), long)
 
 
-def values(sql: Sql, parameters: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The parameters in the order of the numbered text."""
-    return tuple([parameters[name] for name in sql.names])
+def _values(names: tuple[str, ...]) -> Values:
+    if len(names) > 1:
+        return itemgetter(*names)
+    return lambda parameters: tuple([parameters[name] for name in names])

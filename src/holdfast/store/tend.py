@@ -16,8 +16,8 @@ from holdfast.store.settle import Report, settle
 WORKER_LOST = "WorkerLost"
 _FORGET_WORKERS_AFTER = 3600 * 1_000_000
 _PRUNE = (
-    "delete_finished", "outlive_keys", "free_ended_keys", "delete_tags", "delete_events", "delete_errors", "delete_jobs",
-    "delete_bodies",
+    "delete_finished", "outlive_keys", "free_ended_keys", "delete_tags", "delete_events", "delete_errors", "keep_numbers",
+    "delete_jobs", "delete_bodies",
 )  # fmt: skip
 
 
@@ -64,7 +64,7 @@ def _lost(worker: str, beat_at: int, attempt: int, attempts_max: int) -> Change:
 
 def prune(moment: Moment, before: int, limit: int = PRUNE_BATCH_MAX) -> Op[int]:
     """One batch of jobs that finished before a moment goes, with its events, errors and tags."""
-    batch = {"before": before, "limit": limit, "events": PRUNE_EVENTS_MAX}
+    batch = {"before": before, "limit": limit, "events_max": PRUNE_EVENTS_MAX}
     seqs = (yield Statement("finished_before", batch))[0][0]
     if seqs == "[]":
         return 0

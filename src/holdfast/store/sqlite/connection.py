@@ -7,10 +7,10 @@ import sqlite3
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from holdfast.store.op import Row, Statement
-from holdfast.store.sql import load, values
+from holdfast.store.sql import load
 from holdfast.store.sqlite.schema import PACKAGE
 from holdfast.store.sqlite.wake import Watcher
 from holdfast.store.store import Probe
@@ -23,28 +23,34 @@ TEXT_SHARE: Final = 8
 _PRAGMAS: Final = ("synchronous = FULL", "wal_autocheckpoint = 0", "mmap_size = 0", "temp_store = MEMORY")
 
 
+class Probed(Protocol):
+    """Who may want to be told of statements."""
+
+    probe: Probe | None
+
+
 class Connection:
     """A sqlite3 connection that runs our statements."""
 
-    def __init__(self, raw: sqlite3.Connection, probe: Callable[[], Probe | None]) -> None:
+    def __init__(self, raw: sqlite3.Connection, probed: Probed) -> None:
         self.raw = raw
         self._sql = load(PACKAGE)
-        self._probe = probe
+        self._probed = probed
         self.text_written = 0
         self._changes = 0
 
     def run(self, statement: Statement) -> list[Row]:
-        probe = self._probe()
+        verb, parameters, rows = statement
+        probe = self._probed.probe
         if probe is not None:
-            probe(statement.verb)
-        sql = self._sql[statement.verb]
-        if statement.rows is not None:
-            self.raw.executemany(sql.numbered, statement.rows)
+            probe(verb)
+        sql = self._sql[verb]
+        if rows is not None:
+            self.raw.executemany(sql.numbered, rows)
             return []
-        given = values(sql, statement.parameters)
-        for value in given:
-            if type(value) is str:
-                self.text_written += len(value)
+        given = sql.values(parameters)
+        for index in sql.long:
+            self.text_written += len(given[index])
         return self.raw.execute(sql.numbered, given).fetchall()
 
     def written(self) -> int:

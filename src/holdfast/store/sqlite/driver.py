@@ -47,7 +47,7 @@ class SqliteStore:
         self.path, self.busy_seconds = path, busy_seconds
         self.clock: Clock = clock or SystemClock()
         self.probe: Probe | None = None
-        self.commits = Commits(self._commit, self._after_commit, self._submit)
+        self.commits = Commits(self._commit_alone, self._commit, self._after_commit, self._submit)
         self._inherited: list[Any] = []
         self._reset()
         _stores.add(self)
@@ -77,6 +77,36 @@ class SqliteStore:
 
     async def awrite(self, make: Make[T]) -> T:
         return await self.commits.awrite(make)
+
+    def _commit_alone(self, make: Make[T]) -> T:
+        try:
+            connection = self._writing()
+            self._begin(connection.raw)
+        except sqlite3.Error as error:
+            raise self._reason(error) from error
+        raw, probe = connection.raw, self.probe
+        try:
+            value = drive(make(self._moment()), connection)
+            if raw.in_transaction:
+                if probe is not None:
+                    probe("commit")
+                raw.execute("COMMIT")
+                if probe is not None:
+                    probe("committed")
+            return value
+        except sqlite3.Error as error:
+            self._undo(connection, keep=isinstance(error, _REFUSED))
+            raise self._reason(error) from error
+        except BaseException as error:
+            self._undo(connection, keep=isinstance(error, Exception))
+            raise
+
+    def _undo(self, connection: Connection, keep: bool) -> None:
+        """Nothing of what was begun stays; where the file itself may be in trouble, the connection goes too."""
+        if not keep:
+            self._drop(connection)
+        elif connection.raw.in_transaction:
+            connection.raw.execute("ROLLBACK")
 
     def _commit(self, batch: list[Entry[Any]]) -> None:
         try:
@@ -137,7 +167,10 @@ class SqliteStore:
         self._tell("begin")
         if raw.in_transaction:
             raw.execute("ROLLBACK")  # an interrupt can leave one behind that was begun for nobody
-        self._patiently(lambda: raw.execute("BEGIN IMMEDIATE"))
+        try:
+            raw.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            self._patiently(lambda: raw.execute("BEGIN IMMEDIATE"))
 
     def _patiently(self, action: Callable[[], T]) -> T:
         return patiently(action, self.busy_seconds)
@@ -274,7 +307,7 @@ class SqliteStore:
             if not self._prepared:
                 self._prepare()
                 self._prepared = True
-        return Connection(self._connect(), lambda: self.probe)
+        return Connection(self._connect(), self)
 
     def _prepare(self) -> list[Migration]:
         check_place(self.path)

@@ -2,6 +2,8 @@
 -- tables of their own, so that a claim never sees history, and a blocked job can leave the ready table.
 -- Times are microseconds: wall clock since 1970, but `*_tick`, which count from the boot named beside them.
 
+-- Numbers that were given out. A new job takes the next after the newest one that is left; when jobs are deleted their
+-- numbers are noted here, so that no late worker can mistake a new job for one that it held.
 CREATE TABLE holdfast_counter (
     name  TEXT PRIMARY KEY NOT NULL,
     value INTEGER NOT NULL
@@ -154,6 +156,24 @@ CREATE TABLE holdfast_meter (
     amount REAL NOT NULL,
     PRIMARY KEY (day, lane, name)
 ) WITHOUT ROWID;
+
+-- One statement writes a whole job that is ready and has nothing special about it: a fifth of what an enqueue costs.
+CREATE VIEW holdfast_new_job AS
+SELECT job.seq, job.lane, job.state, job.priority, job.attempts_max, job.created_at, body.id, body.arguments, body.meta,
+       body.parent, '' AS kind
+  FROM holdfast_job AS job
+  JOIN holdfast_body AS body ON body.seq = job.seq;
+
+CREATE TRIGGER holdfast_add_job INSTEAD OF INSERT ON holdfast_new_job BEGIN
+    INSERT INTO holdfast_job (seq, lane, state, priority, attempts_max, created_at)
+    SELECT max(value, coalesce((SELECT max(seq) FROM holdfast_job), 0)) + 1,
+           new.lane, new.state, new.priority, new.attempts_max, new.created_at
+      FROM holdfast_counter WHERE name = 'job';
+    INSERT INTO holdfast_body (seq, id, arguments, meta, parent)
+    VALUES (last_insert_rowid(), new.id, new.arguments, new.meta, new.parent);
+    INSERT INTO holdfast_ready (lane, priority, seq) VALUES (new.lane, new.priority, last_insert_rowid());
+    INSERT INTO holdfast_event (job, number, kind, at) VALUES (last_insert_rowid(), 1, new.kind, new.created_at);
+END;
 
 -- For our own reads: every column of a job, its lane by name, and its failed attempts.
 CREATE VIEW holdfast_browse AS

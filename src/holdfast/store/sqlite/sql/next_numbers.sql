@@ -1,1 +1,0 @@
-UPDATE holdfast_counter SET value = value + :count WHERE name = :name RETURNING value

@@ -1,0 +1,1 @@
+UPDATE holdfast_counter SET value = value + 1 WHERE name = 'worker' RETURNING value
