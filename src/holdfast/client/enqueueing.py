@@ -28,20 +28,16 @@ class Enqueueing(Asking):
         """Accept one job, made by `task.bind(...)`: durable when this returns."""
         check_job(job)
         refuse_while_loading("enqueues")
-        if is_plain(job.options):
-            accepted = self._door.write(Plain((job,), self._door.lanes))
-            self._door.lanes.update(accepted.lanes)
-            return self._receipt(job, accepted, None)
+        if job.options in self._receipts or is_plain(job.options):
+            return self._accepted(job, self._door.write(Plain((job,), self._door.lanes)))
         return self._receipt(job, *self._door.write(self._enqueue_one(job)))
 
     async def aenqueue(self, job: NewJob) -> Job:
         """The async twin of `enqueue`."""
         check_job(job)
         refuse_while_loading("enqueues")
-        if is_plain(job.options):
-            accepted = await self._door.awrite(Plain((job,), self._door.lanes))
-            self._door.lanes.update(accepted.lanes)
-            return self._receipt(job, accepted, None)
+        if job.options in self._receipts or is_plain(job.options):
+            return self._accepted(job, await self._door.awrite(Plain((job,), self._door.lanes)))
         return self._receipt(job, *await self._door.awrite(self._enqueue_one(job)))
 
     def enqueue_many(self, jobs: Iterable[NewJob]) -> Batch:
@@ -78,16 +74,22 @@ class Enqueueing(Asking):
         if first is not None:
             first.created, first.same_arguments = False, accepted.known[0].same_arguments
             return first
-        options, now = job.options, accepted.created_at
-        id = accepted.id(0)
-        if not options.is_ready or options.meta is not None:
-            return self._new(job, id, now)
-        like = self._receipts.get(options)
-        if like is None:
+        return self._new(job, accepted.id(0), accepted.created_at)
+
+    def _accepted(self, job: NewJob, accepted: Accepted) -> Job:
+        """The receipt for a plain job. Most are like the last one with the same options."""
+        if accepted.lanes:
+            self._door.lanes.update(accepted.lanes)
+        like = self._receipts.get(job.options)
+        if like is not None:
+            return like.like_this(accepted.id(0), job.arguments, moment_of(accepted.created_at))
+        receipt = self._new(job, accepted.id(0), accepted.created_at)
+        if job.options.is_ready and job.options.meta is None:
             if len(self._receipts) >= _RECEIPTS_MAX:
                 self._receipts.clear()
-            like = self._receipts[options] = self._new(job, id, now)
-        return like.like_this(id, job.arguments, moment_of(now))
+            self._receipts[job.options] = receipt
+            return receipt.like_this(receipt.id, job.arguments, receipt.created_at)
+        return receipt
 
     def _new(self, job: NewJob, id: str, now: int) -> Job:
         options = job.options

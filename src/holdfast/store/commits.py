@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +25,7 @@ from holdfast.store.op import Make
 T = TypeVar("T")
 BATCH_MAX: Final = 256
 WAIT_SECONDS: Final = 1.0
-JOIN_SECONDS: Final = 0.000_1
+JOIN_SECONDS: Final = 0.000_5
 
 
 class Commits:
@@ -54,6 +53,9 @@ class Commits:
         self.busy = threading.Lock()
         self.waiting: list[Entry[Any]] = []
         self._crowd = 0
+        self._missing = 0
+        self._all_here = threading.Lock()
+        self._all_here.acquire()
         self._batch: list[Entry[Any]] = []
         self._watched: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
         self._leading = False
@@ -119,6 +121,10 @@ class Commits:
         """Wait with the others; True if there is nobody to lead them yet, so that this one has to."""
         with self.mutex:
             self.waiting.append(entry)
+            if self._missing:
+                self._missing -= 1
+                if not self._missing:
+                    self._all_here.release()
             if self._leading:
                 return False
             self._leading = entry.leads = True
@@ -173,8 +179,7 @@ class Commits:
 
     def _commit_waiting(self) -> None:
         if self._crowd > 1:
-            # Those who were answered by the last commit are about to come back: a moment lets them share this one.
-            time.sleep(JOIN_SECONDS)
+            self._await_crowd()
         with self.mutex:
             self._batch, self.waiting = self._batch + self.waiting[:BATCH_MAX], self.waiting[BATCH_MAX:]
         undone = [entry for entry in self._batch if not entry.done]
@@ -188,6 +193,17 @@ class Commits:
             self._batch = [entry for entry in self._batch if not entry.done]
         if undone:
             self._afterwards()
+
+    def _await_crowd(self) -> None:
+        """Those who were answered by the last commit are about to come back: a moment lets them share this one."""
+        with self.mutex:
+            self._missing = max(0, self._crowd - len(self.waiting))
+            wait = self._missing > 0
+        if wait and not self._all_here.acquire(timeout=JOIN_SECONDS):
+            with self.mutex:
+                late, self._missing = self._missing, 0
+            if not late:  # the last one came as the time ran out
+                self._all_here.acquire()
 
     def _hand_on(self) -> None:
         with self.mutex:
