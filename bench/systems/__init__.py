@@ -85,7 +85,7 @@ ENTRIES = (
         "sqlite3",
         "limit",
         "small_batches",
-        "hand-written SQL: WAL, synchronous=FULL, a checkpoint every 2 MB as ours; claim and settle in one transaction of"
+        "hand-written SQL: WAL, synchronous=FULL, a checkpoint every 4 MB as ours; claim and settle in one transaction of"
         " 200, bulk in transactions of 1,000, one by one a plain insert into one table, threads share commits",
         ENQUEUE | DRAIN | CLAIM | {"million"},
     ),

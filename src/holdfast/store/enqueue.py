@@ -56,6 +56,14 @@ class Plain:
             return _enqueue_one(moment, self.jobs[0], self.lanes)
         return enqueue(moment, self.jobs, self.lanes)
 
+    def at_once(self, moment: Moment) -> tuple[Statement, Accepted] | None:
+        """The one statement that does all of it, and what it answers, where that is enough: it needs no transaction around."""
+        if len(self.jobs) > 1:
+            return None
+        options = self.jobs[0].options
+        lane = self.lanes.get((options.queue, options.task))
+        return _whole(moment, self.jobs[0], lane) if lane and options.is_ready else None
+
     def together(self, others: Sequence[Plain]) -> Make[list[Accepted]]:
         def make(moment: Moment) -> Op[list[Accepted]]:
             all_of_them = yield from enqueue(moment, [job for each in (self, *others) for job in each.jobs], self.lanes)
@@ -73,12 +81,20 @@ def is_plain(options: Options) -> bool:
 
 
 def _enqueue_one(moment: Moment, job: NewJob, lanes: Mapping[tuple[str, str], int]) -> Op[Accepted]:
-    """What `enqueue` does, in one statement: what a caller waits for most often."""
+    """What `enqueue` does, for what a caller waits for most often."""
+    names = (job.options.queue, job.options.task)
+    lane = lanes.get(names) or (yield from _lane(*names))
+    statement, accepted = _whole(moment, job, lane)
+    yield statement
+    accepted.lanes[names] = lane
+    return accepted
+
+
+def _whole(moment: Moment, job: NewJob, lane: int) -> tuple[Statement, Accepted]:
+    """A plain job, ready at once, is one statement."""
     options, first = job.options, first_id(moment.now)
-    lane = (options.queue, options.task)
-    number = lanes.get(lane) or (yield from _lane(*lane))
     fields = {
-        "lane": number,
+        "lane": lane,
         "state": _READY,
         "priority": options.priority,
         "attempts_max": options.attempts,
@@ -89,8 +105,7 @@ def _enqueue_one(moment: Moment, job: NewJob, lanes: Mapping[tuple[str, str], in
         "parent": options.parent,
         "kind": _ENQUEUED,
     }
-    yield Statement("add_job", fields)
-    return Accepted(first, 1, moment.now, {}, {} if lane in lanes else {lane: number})
+    return Statement("add_job", fields), Accepted(first, 1, moment.now, {}, {})
 
 
 def enqueue(moment: Moment, jobs: Sequence[NewJob], lanes: Mapping[tuple[str, str], int] = MappingProxyType({})) -> Op[Accepted]:

@@ -40,10 +40,14 @@ class Connection:
         self._changes = 0
 
     def run(self, statement: Statement) -> list[Row]:
-        verb, parameters, rows = statement
         probe = self._probed.probe
         if probe is not None:
-            probe(verb)
+            probe(statement.verb)
+        return self.execute(statement)
+
+    def execute(self, statement: Statement) -> list[Row]:
+        """The same, and nobody is told."""
+        verb, parameters, rows = statement
         sql = self._sql[verb]
         if rows is not None:
             self.raw.executemany(sql.numbered, rows)

@@ -20,8 +20,9 @@ from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.store.adapters import AsyncBorrowed, Borrowed, borrow
 from holdfast.store.clock import Clock, SystemClock
 from holdfast.store.commits import Commits, Entry, Share, accept, refuse, shares
+from holdfast.store.enqueue import Plain
 from holdfast.store.migrate import Migration, pending
-from holdfast.store.op import Make, Moment, drive
+from holdfast.store.op import Make, Moment, Statement, drive
 from holdfast.store.sqlite.connection import Connection, StoreWatcher, connect, patiently
 from holdfast.store.sqlite.place import check_place, create_private, explain
 from holdfast.store.sqlite.schema import PACKAGE, apply_pending, version_of
@@ -30,7 +31,7 @@ from holdfast.store.store import Probe
 T = TypeVar("T")
 SQLITE_OLDEST: Final = (3, 35, 0)
 READERS_MAX: Final = 8
-CHECKPOINT_BYTES: Final = 2 * 1024 * 1024
+CHECKPOINT_BYTES: Final = 4 * 1024 * 1024
 
 _REFUSED: Final = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError, sqlite3.InterfaceError)
 """What is wrong with one statement and its values, not with the file."""
@@ -81,18 +82,20 @@ class SqliteStore:
     def _commit_alone(self, make: Make[T]) -> T:
         try:
             connection = self._writing()
+            single = make.at_once(self._moment()) if isinstance(make, Plain) else None
+            if single is not None:
+                self._commit_single(connection, single[0])
+                return single[1]  # type: ignore[return-value]
             self._begin(connection.raw)
         except sqlite3.Error as error:
             raise self._reason(error) from error
-        raw, probe = connection.raw, self.probe
+        raw = connection.raw
         try:
             value = drive(make(self._moment()), connection)
             if raw.in_transaction:
-                if probe is not None:
-                    probe("commit")
+                self._tell("commit")
                 raw.execute("COMMIT")
-                if probe is not None:
-                    probe("committed")
+                self._tell("committed")
             return value
         except sqlite3.Error as error:
             self._undo(connection, keep=isinstance(error, _REFUSED))
@@ -100,6 +103,23 @@ class SqliteStore:
         except BaseException as error:
             self._undo(connection, keep=isinstance(error, Exception))
             raise
+
+    def _commit_single(self, connection: Connection, statement: Statement) -> None:
+        """A statement by itself is a transaction: SQLite begins it, locks, and syncs as it ends."""
+        if self.probe is not None:
+            for step in ("begin", statement.verb, "commit"):
+                self._tell(step)
+        if connection.raw.in_transaction:
+            connection.raw.execute("ROLLBACK")  # an interrupt can leave one behind that was begun for nobody
+        try:
+            try:
+                connection.execute(statement)
+            except sqlite3.OperationalError:
+                self._patiently(lambda: connection.execute(statement))
+        except BaseException as error:
+            self._undo(connection, keep=isinstance(error, _REFUSED))
+            raise
+        self._tell("committed")
 
     def _undo(self, connection: Connection, keep: bool) -> None:
         """Nothing of what was begun stays; where the file itself may be in trouble, the connection goes too."""
