@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench torture clean
+.PHONY: demo test check bench bench-postgresql torture clean
 
 OK := import sys; sys.exit(sys.version_info < (3, 11))
 
@@ -28,6 +28,9 @@ check: $(VENV)/.installed-dev  ## lint, types, import layers
 
 bench: $(VENV)/.installed-bench  ## against rivals and against plain SQL, in one run
 	@$(BIN)/python -m bench $(ARGS)
+
+bench-postgresql: $(VENV)/.installed-bench  ## the same on PostgreSQL, a private server or the one in HOLDFAST_BENCH_POSTGRES
+	@$(BIN)/python -m bench --on postgresql $(ARGS)
 
 torture: $(VENV)/.installed-test  ## a thousand kills of workers and enqueuers, judged from ledgers outside the database
 	@$(BIN)/holdfast torture $(ARGS)

@@ -3,43 +3,39 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 from time import monotonic
 
 from bench import report
+from bench.databases import ON, Database
 from bench.measure import Record, surroundings
-from bench.plan import FULL, MEASURES, QUICK, with_rounds
-from bench.systems import ENTRIES, Entry
+from bench.plan import Sizes, with_rounds
+from bench.systems import Entry
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small sizes and two rounds: about a minute")
-    parser.add_argument(
-        "--only",
-        action="append",
-        choices=list(MEASURES),
-        metavar="NAME",
-        help=f"only this measure, may be repeated: {', '.join(MEASURES)}",
-    )
-    parser.add_argument(
-        "--system",
-        action="append",
-        choices=[entry.name for entry in ENTRIES],
-        metavar="NAME",
-        help=f"only this system, may be repeated: {', '.join(entry.name for entry in ENTRIES)}",
-    )
+    parser.add_argument("--on", choices=list(ON), default="sqlite", help="the database; sqlite unless told")
+    parser.add_argument("--quick", action="store_true", help="small sizes and two rounds: about a minute, two on PostgreSQL")
+    parser.add_argument("--only", action="append", metavar="NAME", help="only this measure, may be repeated")
+    parser.add_argument("--system", action="append", metavar="NAME", help="only this system, may be repeated")
     parser.add_argument("--rounds", type=int, help="rounds of each measure")
     parser.add_argument("--json", type=Path, metavar="PATH", help="where to write the figures")
-    return parser.parse_args()
+    options = parser.parse_args()
+    database = ON[options.on]
+    for given, known in ((options.only, database.measures), (options.system, [entry.name for entry in database.entries])):
+        if unknown := set(given or ()) - set(known):
+            parser.error(f"{', '.join(sorted(unknown))}: on {options.on} there are {', '.join(known)}")
+    return options
 
 
-def chosen(options: argparse.Namespace) -> list[Entry]:
+def chosen(options: argparse.Namespace, entries: tuple[Entry, ...]) -> list[Entry]:
     if options.system:
-        wanted = [entry for entry in ENTRIES if entry.name in options.system]
+        wanted = [entry for entry in entries if entry.name in options.system]
     else:
-        wanted = [entry for entry in ENTRIES if entry.quick or not options.quick]
+        wanted = [entry for entry in entries if entry.quick or not options.quick]
     for entry in wanted:
         if not entry.installed():
             say(f"{entry.name}: the package {entry.package} is not installed, left out")
@@ -50,20 +46,29 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def main() -> int:
-    options = arguments()
-    sizes = with_rounds(QUICK if options.quick else FULL, options.rounds)
-    entries = chosen(options)
-    record = Record()
-    start = monotonic()
+def measure(options: argparse.Namespace, database: Database, record: Record, entries: list[Entry], sizes: Sizes) -> None:
     record.surroundings["start"] = surroundings()
-    for name in options.only or MEASURES:
+    for name in options.only or database.measures:
         since = monotonic()
-        MEASURES[name](record, [entry for entry in entries if name in entry.measures], sizes)
+        database.measures[name](record, [entry for entry in entries if name in entry.measures], sizes)
         seen = record.surroundings[name] = surroundings()
         say(f"{name:8} {monotonic() - since:6.1f} s  others {seen['others_percent']:.0f} % CPU  sync {seen['sync_ms']:.2f} ms")
-    print(report.text(record, entries, sizes))
-    path = report.write(options.json, report.document(record, entries, sizes, monotonic() - start))
+
+
+def main() -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that children, files and a server of ours go too
+    options = arguments()
+    database = ON[options.on]
+    sizes = with_rounds(database.quick if options.quick else database.full, options.rounds)
+    entries = chosen(options, database.entries)
+    start = monotonic()
+    with database.ground() as ground:
+        record = Record(ground)
+        measure(options, database, record, entries, sizes)
+        about = ground.about()
+    promised = database.thresholds(record, sizes)
+    print(report.text(record, entries, promised, about))
+    path = report.write(options.json, report.document(record, entries, sizes, promised, about, monotonic() - start))
     print(f"\n{path}")
     return 1 if record.failures else 0
 

@@ -14,7 +14,7 @@ from typing import TextIO
 
 from bench import job
 from bench.job import payload, payloads
-from bench.systems import BY_NAME, System
+from bench.systems import System, open_system
 from bench.usage import cpu_seconds, peak_megabytes
 
 Figures = dict[str, float]
@@ -55,8 +55,8 @@ def bulk(system: System, jobs: int) -> Figures:
     return {"rate": rest / (perf_counter() - start), "tenth_mb": tenth, "peak_mb": peak_megabytes()}
 
 
-def drain(system: System, jobs: int = 0, limit: int = 0, seconds: float = 0) -> Figures:
-    tally = job.begin(limit, seconds, mark=jobs // 10)
+def drain(system: System, jobs: int = 0, limit: int = 0, seconds: float = 0, lap: int = 0) -> Figures:
+    tally = job.begin(limit, seconds, mark=jobs // 10, lap=lap)
     before = cpu_seconds()
     system.drain(tally)
     returned = monotonic()
@@ -71,7 +71,13 @@ def drain(system: System, jobs: int = 0, limit: int = 0, seconds: float = 0) -> 
         "rate": (counted - 1) / took if took > 0 else 0.0,
         "tenth_mb": tally.mark_megabytes,
         "peak_mb": peak_megabytes(),
+        **tally.lap_rates(),
     }
+
+
+def later(system: System, jobs: int) -> Figures:
+    system.send_later(jobs)
+    return {"jobs": jobs}
 
 
 def cycle(system: System, jobs: int, seconds: float) -> Figures:
@@ -119,7 +125,7 @@ def send(system: System, jobs: int, gap: float) -> Figures:
 
 
 VERBS: dict[str, Callable[..., Figures]] = {
-    verb.__name__: verb for verb in (one, threads, bulk, drain, cycle, idle, receive, send)
+    verb.__name__: verb for verb in (one, threads, bulk, later, drain, cycle, idle, receive, send)
 }
 
 
@@ -134,8 +140,8 @@ def main() -> None:
     # Only answers may reach the parent: whatever a system prints goes to standard error.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    name, directory = sys.argv[1:]
-    system = BY_NAME[name].open()
+    module, maker, directory = sys.argv[1:]
+    system = open_system(module, maker)
     system.setup(Path(directory))
     print(json.dumps({"ready": os.getpid()}), file=answers, flush=True)
     answer(system, sys.stdin, answers)

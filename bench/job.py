@@ -29,7 +29,7 @@ def payloads(jobs: int) -> Iterator[Payload]:
 class Tally:
     """What the jobs of one measurement saw in this process."""
 
-    def __init__(self, limit: int = 0, seconds: float = 0, mark: int = 0) -> None:
+    def __init__(self, limit: int = 0, seconds: float = 0, mark: int = 0, lap: int = 0) -> None:
         self.first = 0.0
         self.last = 0.0
         self.runs = 0
@@ -37,6 +37,8 @@ class Tally:
         self.limit_at = 0.0
         self.mark = mark
         self.mark_megabytes = 0.0
+        self.lap = lap
+        self.laps: list[float] = []
         self.latencies: list[int] = []
         self.enough = threading.Event()
         self.deadline = monotonic() + seconds if seconds else 0.0
@@ -54,6 +56,8 @@ class Tally:
             self.enough.set()
         if number == self.mark:
             self.mark_megabytes = peak_megabytes()
+        if self.lap and number % self.lap == 0:
+            self.laps.append(now)
         if "sent" in argument:
             self.latencies.append(monotonic_ns() - argument["sent"])
 
@@ -69,13 +73,19 @@ class Tally:
             return self.limit, self.limit_at - self.first
         return self.runs, self.last - self.first
 
+    def lap_rates(self) -> dict[str, float]:
+        """How fast the first and the last so many jobs went."""
+        if len(self.laps) < 2:
+            return {}
+        return {"first_rate": self.lap / (self.laps[0] - self.first), "last_rate": self.lap / (self.laps[-1] - self.laps[-2])}
+
 
 tally = Tally()
 
 
-def begin(limit: int = 0, seconds: float = 0, mark: int = 0) -> Tally:
+def begin(limit: int = 0, seconds: float = 0, mark: int = 0, lap: int = 0) -> Tally:
     global tally
-    tally = Tally(limit, seconds, mark)
+    tally = Tally(limit, seconds, mark, lap)
     return tally
 
 

@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from time import perf_counter, sleep
 
+from bench.ground import Figures, Files, Ground, fresh_directory
 from bench.process import ChildFailed
 from bench.systems import Entry
-
-RESULTS = Path(__file__).parent / "results"
 
 SYNCS = 50
 WATCH_SECONDS = 1.0
 QUIET_PERCENT = 10.0
 
-Figures = dict[str, float]
 Samples = dict[str, list[Figures]]  # by system, one per round
 
 
 @dataclass(slots=True)
 class Record:
-    """All that was measured: by measure, then by system, the figures of each round."""
+    """All that was measured, and where: by measure, then by system, the figures of each round."""
 
+    where: Ground = field(default_factory=Files)
     measures: dict[str, Samples] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     surroundings: dict[str, Figures] = field(default_factory=dict)
@@ -84,17 +80,6 @@ def timed_sync(file: int) -> float:
     return perf_counter() - start
 
 
-@contextmanager
-def fresh_directory() -> Iterator[Path]:
-    """On the repository's own file system, since a temporary one may be memory."""
-    RESULTS.mkdir(exist_ok=True)
-    directory = Path(tempfile.mkdtemp(prefix="tmp-", dir=RESULTS))
-    try:
-        yield directory
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
-
-
 def take_turns(
     record: Record, measure: str, entries: Sequence[Entry], rounds: int, run: Callable[[Entry, Path], Figures]
 ) -> None:
@@ -102,7 +87,7 @@ def take_turns(
         for entry in rotated(entries, turn):
             if f"{measure} {entry.name}" in record.failures:
                 continue
-            with fresh_directory() as directory:
+            with record.where.fresh() as directory:
                 try:
                     record.add(measure, entry.name, run(entry, directory))
                 except ChildFailed as failure:

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import monotonic, sleep
 
-from bench.measure import Figures, Record, fresh_directory, take_turns
+from bench.ground import Figures, per_job
+from bench.measure import Record, take_turns
 from bench.process import Child, ChildFailed
 from bench.systems import Entry
 
@@ -17,6 +19,8 @@ SETTLE_SECONDS = 1.5
 CYCLE_JOBS = 1_000
 CYCLE_SECONDS = 3.0
 PICKUP_SECONDS = 120.0
+HOLD_SECONDS = 300.0
+EDGE_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +36,21 @@ class Sizes:
     idle_seconds: float = 8.0
     backlogs: tuple[int, ...] = (1_000, 100_000, 1_000_000)
     finished: int = 1_000_000
+    scheduled: int = 0
     cycles: int = 12
     sustained: int = 20_000
     sustained_cycles: int = 5
     rival_cycles: int = 3
     rival_backlog_max: int = 100_000
     rival_drain_max: int = 3_000
+    hold: int = 0
+    hold_lap: int = 0
+
+    @property
+    def levels(self) -> list[str]:
+        """The backlogs whose claim rate is held against that of a small one."""
+        scheduled = [f"scheduled {self.scheduled}"] if self.scheduled else []
+        return [*(f"ready {jobs}" for jobs in self.backlogs[1:]), *scheduled, f"finished {self.finished}"]
 
 
 FULL = Sizes()
@@ -60,6 +73,33 @@ QUICK = Sizes(
     rival_backlog_max=10_000,
     rival_drain_max=1_000,
 )
+POSTGRESQL = Sizes(
+    rounds=5,
+    one=3_000,
+    bulk=200_000,
+    drain=100_000,
+    pickup=500,
+    pickup_rounds=3,
+    backlogs=(1_000, 1_000_000, 5_000_000),
+    finished=5_000_000,
+    scheduled=1_000_000,
+    rival_backlog_max=1_000_000,
+    rival_drain_max=10_000,
+    hold=500_000,
+    hold_lap=50_000,
+)
+POSTGRESQL_QUICK = replace(
+    QUICK,
+    bulk=50_000,
+    drain=20_000,
+    backlogs=(1_000, 50_000, 200_000),
+    finished=100_000,
+    scheduled=50_000,
+    rival_backlog_max=50_000,
+    rival_drain_max=5_000,
+    hold=100_000,
+    hold_lap=10_000,
+)
 
 
 def with_rounds(sizes: Sizes, rounds: int | None) -> Sizes:
@@ -68,15 +108,14 @@ def with_rounds(sizes: Sizes, rounds: int | None) -> Sizes:
 
 def one_by_one(record: Record, entries: Sequence[Entry], sizes: Sizes) -> None:
     def run(entry: Entry, directory: Path) -> Figures:
-        with Child(entry.name, directory) as child:
-            return child.call("one", jobs=sizes.one)
+        return metered(record, entry, directory, "one", sizes.one)
 
     take_turns(record, "one", entries, sizes.rounds, run)
 
 
 def by_threads(record: Record, entries: Sequence[Entry], sizes: Sizes) -> None:
     def run(entry: Entry, directory: Path) -> Figures:
-        with Child(entry.name, directory) as child:
+        with Child(entry, directory) as child:
             return child.call("threads", jobs=sizes.threads, number=THREADS)
 
     take_turns(record, "threads", entries, sizes.rounds, run)
@@ -84,28 +123,38 @@ def by_threads(record: Record, entries: Sequence[Entry], sizes: Sizes) -> None:
 
 def in_bulk(record: Record, entries: Sequence[Entry], sizes: Sizes) -> None:
     def run(entry: Entry, directory: Path) -> Figures:
-        with Child(entry.name, directory) as child:
-            return child.call("bulk", jobs=min(sizes.bulk, entry.bulk_jobs_max))
+        return metered(record, entry, directory, "bulk", min(sizes.bulk, entry.bulk_jobs_max))
 
     take_turns(record, "bulk", entries, sizes.rounds, run)
 
 
+def metered(record: Record, entry: Entry, directory: Path, verb: str, jobs: int) -> Figures:
+    """With what it costs the server: from before the process has come to after it has gone."""
+    before = record.where.used(directory)
+    with Child(entry, directory) as child:
+        figures = child.call(verb, jobs=jobs)
+    return figures | per_job(before, record.where.used(directory), jobs)
+
+
 def drain_by_one(record: Record, entries: Sequence[Entry], sizes: Sizes) -> None:
-    take_turns(record, "drain1", entries, sizes.rounds, lambda entry, directory: drain(entry, directory, sizes, 1))
+    take_turns(record, "drain1", entries, sizes.rounds, lambda entry, directory: drain(record, entry, directory, sizes, 1))
 
 
 def drain_by_two(record: Record, entries: Sequence[Entry], sizes: Sizes) -> None:
-    take_turns(record, "drain2", entries, sizes.rounds, lambda entry, directory: drain(entry, directory, sizes, 2))
+    take_turns(record, "drain2", entries, sizes.rounds, lambda entry, directory: drain(record, entry, directory, sizes, 2))
 
 
-def drain(entry: Entry, directory: Path, sizes: Sizes, workers: int) -> Figures:
+def drain(record: Record, entry: Entry, directory: Path, sizes: Sizes, workers: int) -> Figures:
     jobs = sizes.drain if entry.drain_jobs_max > sizes.drain else min(entry.drain_jobs_max, sizes.rival_drain_max)
     seed(entry, directory, jobs)
+    record.where.settle(directory)
+    before = record.where.used(directory)
     with ExitStack() as stack:
-        children = [stack.enter_context(Child(entry.name, directory)) for _ in range(workers)]
+        children = [stack.enter_context(Child(entry, directory)) for _ in range(workers)]
         for child in children:
             child.tell("drain", jobs=jobs)
-        return together([child.hear() for child in children], jobs)
+        figures = together([child.hear() for child in children], jobs)
+    return figures | per_job(before, record.where.used(directory), jobs)
 
 
 def together(workers: Sequence[Figures], jobs: int) -> Figures:
@@ -126,13 +175,13 @@ def together(workers: Sequence[Figures], jobs: int) -> Figures:
 
 def seed(entry: Entry, directory: Path, jobs: int) -> Figures:
     """In a process of its own, whose end also checkpoints the file."""
-    with Child(entry.name, directory) as child:
+    with Child(entry, directory) as child:
         return child.call("bulk", jobs=jobs)
 
 
 def pickup(record: Record, entries: Sequence[Entry], sizes: Sizes) -> None:
     def run(entry: Entry, directory: Path) -> Figures:
-        with Child(entry.name, directory) as sender, Child(entry.name, directory) as worker:
+        with Child(entry, directory) as sender, Child(entry, directory) as worker:
             worker.tell("receive", jobs=sizes.pickup, warm=WARM_JOBS, seconds=PICKUP_SECONDS)
             sender.call("send", jobs=sizes.pickup + WARM_JOBS, gap=sizes.pickup_gap)
             return worker.hear()
@@ -144,18 +193,35 @@ def idle(record: Record, entries: Sequence[Entry], sizes: Sizes) -> None:
     """All at once: idle workers do not disturb each other."""
     with ExitStack() as stack:
         children = {}
+        places = {}
         for entry in entries:
-            directory = stack.enter_context(fresh_directory())
+            directory = places[entry.name] = stack.enter_context(record.where.fresh())
+            stack.enter_context(record.where.watched(directory))
             try:
-                children[entry.name] = stack.enter_context(Child(entry.name, directory))
+                children[entry.name] = stack.enter_context(Child(entry, directory))
                 children[entry.name].tell("idle", settle=SETTLE_SECONDS, seconds=sizes.idle_seconds)
             except ChildFailed as failure:
                 record.failures[f"idle {entry.name}"] = str(failure)
+        spoken = statements(record, places, sizes)
         for name, child in children.items():
             try:
-                record.add("idle", name, child.hear())
+                record.add("idle", name, child.hear() | spoken[name])
             except ChildFailed as failure:
                 record.failures[f"idle {name}"] = str(failure)
+
+
+def statements(record: Record, places: dict[str, Path], sizes: Sizes) -> dict[str, Figures]:
+    """What each idle worker says to its server, while all of them idle."""
+    sleep(SETTLE_SECONDS + EDGE_SECONDS)
+    before = {name: record.where.statements(place) for name, place in places.items()}
+    since = monotonic()
+    sleep(max(0.0, sizes.idle_seconds - 2 * EDGE_SECONDS))
+    took = monotonic() - since
+    rates: dict[str, Figures] = {}
+    for name, place in places.items():
+        first, last = before[name], record.where.statements(place)
+        rates[name] = {"statements": (last - first) / took} if last is not None and first is not None else {}
+    return rates
 
 
 def claim(record: Record, entries: Sequence[Entry], sizes: Sizes) -> None:
@@ -172,34 +238,37 @@ def claim_of(record: Record, entry: Entry, sizes: Sizes) -> None:
     with ExitStack() as stack:
         backlogs = standing(record, entry, sizes, stack) if whole else {}
         for backlog in (jobs for jobs in sizes.backlogs if whole or jobs <= sizes.rival_backlog_max):
-            backlogs[f"ready {backlog}"] = backlog_of(entry, backlog, stack)
+            backlogs[f"ready {backlog}"] = backlog_of(record, entry, backlog, stack)
         short = {level: child for level, child in backlogs.items() if level != f"ready {sizes.sustained}"}
         for _ in range(sizes.cycles if whole else sizes.rival_cycles):
             turn(record, "claim", entry, short, CYCLE_JOBS)
-        long = {level: backlogs[level] for level in sustained_levels(sizes)} if whole else {}
+        long = {level: backlogs[level] for level in (f"ready {sizes.sustained}", *sizes.levels)} if whole else {}
         for _ in range(sizes.sustained_cycles):
             turn(record, "sustained", entry, long, sizes.sustained)
 
 
 def standing(record: Record, entry: Entry, sizes: Sizes, stack: ExitStack) -> dict[str, Child]:
-    """The backlog just large enough for a long look, and the one behind a long history."""
-    directory = stack.enter_context(fresh_directory())
+    """Backlogs just large enough for a long look: alone, behind a long history, and beside much that is not yet due."""
+    backlogs = {f"ready {sizes.sustained}": backlog_of(record, entry, sizes.sustained, stack)}
+    directory = stack.enter_context(record.where.fresh())
     million(record, entry, directory, sizes.finished)
-    seed(entry, directory, sizes.sustained)
-    return {
-        f"finished {sizes.finished}": stack.enter_context(Child(entry.name, directory)),
-        f"ready {sizes.sustained}": backlog_of(entry, sizes.sustained, stack),
-    }
+    backlogs[f"finished {sizes.finished}"] = backlog_in(record, entry, directory, sizes.sustained, stack)
+    if sizes.scheduled:
+        directory = stack.enter_context(record.where.fresh())
+        with Child(entry, directory) as child:
+            child.call("later", jobs=sizes.scheduled)
+        backlogs[f"scheduled {sizes.scheduled}"] = backlog_in(record, entry, directory, sizes.sustained, stack)
+    return backlogs
 
 
-def backlog_of(entry: Entry, jobs: int, stack: ExitStack) -> Child:
-    directory = stack.enter_context(fresh_directory())
+def backlog_of(record: Record, entry: Entry, jobs: int, stack: ExitStack) -> Child:
+    return backlog_in(record, entry, stack.enter_context(record.where.fresh()), jobs, stack)
+
+
+def backlog_in(record: Record, entry: Entry, directory: Path, jobs: int, stack: ExitStack) -> Child:
     seed(entry, directory, jobs)
-    return stack.enter_context(Child(entry.name, directory))
-
-
-def sustained_levels(sizes: Sizes) -> list[str]:
-    return [f"ready {sizes.sustained}", f"ready {sizes.backlogs[-1]}", f"finished {sizes.finished}"]
+    record.where.settle(directory)
+    return stack.enter_context(Child(entry, directory))
 
 
 def turn(record: Record, measure: str, entry: Entry, levels: dict[str, Child], jobs: int) -> None:
@@ -210,13 +279,27 @@ def turn(record: Record, measure: str, entry: Entry, levels: dict[str, Child], j
 def million(record: Record, entry: Entry, directory: Path, jobs: int) -> None:
     """One long run for the memory of the enqueuer and of the worker."""
     record.add("long enqueue", entry.name, seed(entry, directory, jobs))
-    with Child(entry.name, directory) as child:
+    with Child(entry, directory) as child:
         figures = child.call("drain", jobs=jobs)
     together([figures], jobs)  # refuses a worker that left jobs behind
     record.add("long drain", entry.name, figures)
 
 
-MEASURES: dict[str, Callable[[Record, Sequence[Entry], Sizes], None]] = {
+def hold(record: Record, entries: Sequence[Entry], sizes: Sizes) -> None:
+    """Many jobs go through while a transaction elsewhere keeps vacuum from removing what they leave behind."""
+
+    def run(entry: Entry, directory: Path) -> Figures:
+        with Child(entry, directory) as child, record.where.held(directory):
+            child.call("bulk", jobs=sizes.hold)
+            record.where.settle(directory, vacuum=False)
+            return child.call("drain", seconds=HOLD_SECONDS, lap=sizes.hold_lap)
+
+    take_turns(record, "hold", entries, 1, run)
+
+
+Measure = Callable[[Record, Sequence[Entry], Sizes], None]
+
+MEASURES: dict[str, Measure] = {
     "one": one_by_one,
     "threads": by_threads,
     "bulk": in_bulk,
@@ -225,4 +308,5 @@ MEASURES: dict[str, Callable[[Record, Sequence[Entry], Sizes], None]] = {
     "pickup": pickup,
     "idle": idle,
     "claim": claim,
+    "hold": hold,
 }

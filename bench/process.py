@@ -10,8 +10,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from bench.systems import Entry
+
 END_SECONDS = 60
-ANSWER_SECONDS = 300
+ANSWER_SECONDS = 900
 ROOT = Path(__file__).parent.parent
 
 
@@ -20,11 +22,11 @@ class ChildFailed(RuntimeError):
 
 
 class Child:
-    def __init__(self, system: str, directory: Path) -> None:
-        self._system = system
-        self._errors = (directory / f"errors-{system}.txt").open("a+")
+    def __init__(self, entry: Entry, directory: Path) -> None:
+        self._system = entry.name
+        self._errors = (directory / f"errors-{entry.name}.txt").open("a+")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "bench.child", system, str(directory)],
+            [sys.executable, "-m", "bench.child", entry.module, entry.maker, str(directory)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import os
 import platform
-import sqlite3
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.measure import RESULTS, Record
+from bench.ground import RESULTS, Figures
+from bench.measure import Record
 from bench.plan import Sizes
 from bench.systems import Entry
-from bench.thresholds import US, Threshold, spaced, thresholds
+from bench.thresholds import US, Threshold, spaced
 
+METERED = (("one", "one by one"), ("bulk", "in bulk"), ("drain1", "drain"))
 # measure, figure, what it is called
 ROWS = (
     ("one", "rate", "enqueue one by one /s"),
@@ -24,11 +25,18 @@ ROWS = (
     ("drain1", "rate", "drain, 1 worker /s"),
     ("drain2", "rate", "drain, 2 workers /s"),
     ("drain1", "cpu_us", "CPU of the worker µs/job"),
+    ("drain1", "server_us_per_job", "CPU of the server µs/job"),
+    ("drain2", "server_us_per_job", "CPU of the server, 2 workers µs/job"),
+    *((measure, "wal_per_job", f"WAL, {name} bytes/job") for measure, name in METERED),
+    *((measure, "commits_per_job", f"commits, {name} /job") for measure, name in METERED),
     ("drain1", "return_seconds", "last job until the worker returns s"),
     ("drain2", "runs_too_many", "jobs run twice by 2 workers"),
     ("pickup", "p50_ms", "pickup p50 ms"),
     ("pickup", "p99_ms", "pickup p99 ms"),
     ("idle", "cpu_percent", "idle worker % CPU"),
+    ("idle", "statements", "idle worker statements/s"),
+    ("hold", "first_rate", "drain, transaction held: first jobs /s"),
+    ("hold", "last_rate", "drain, transaction held: last jobs /s"),
 )
 LONG_ROWS = (
     ("long enqueue", "rate", "long run: enqueue /s"),
@@ -49,7 +57,15 @@ Row = tuple[str, str, str]
 
 
 def rows(record: Record) -> list[Row]:
-    return [row for row in (*ROWS, *levels(record), *LONG_ROWS) if row[0] in record.measures]
+    return [row for row in (*ROWS, *levels(record), *LONG_ROWS) if any(has(samples, row[1]) for samples in of(record, row[0]))]
+
+
+def of(record: Record, measure: str) -> Iterable[Sequence[Figures]]:
+    return record.measures.get(measure, {}).values()
+
+
+def has(samples: Sequence[Figures], figure: str) -> bool:
+    return any(figure in figures for figures in samples)
 
 
 def levels(record: Record) -> list[Row]:
@@ -57,7 +73,7 @@ def levels(record: Record) -> list[Row]:
     return [(measure, "rate", f"{kind}, {spaced(level)} /s *") for measure, kind, level in split]
 
 
-def text(record: Record, entries: Sequence[Entry], sizes: Sizes) -> str:
+def text(record: Record, entries: Sequence[Entry], promised: Sequence[Threshold], about: str) -> str:
     names = [entry.name for entry in entries]
     parts = [
         "Medians over the rounds",
@@ -66,14 +82,14 @@ def text(record: Record, entries: Sequence[Entry], sizes: Sizes) -> str:
         f"{US} as a multiple of each, and as % of the limit (round by round, then the median)",
         table(["", *[name for name in names if name != US]], ratios(record, names)),
         "Thresholds" if record.quiet else f"Thresholds ({BUSY})",
-        table(["", "", "measured", "bound", "goal"], map(verdict, thresholds(record, sizes))),
+        table(["", "", "measured", "bound", "goal"], map(verdict, promised)),
         "Surroundings, before the run and after each measure (load counts the benchmark too)",
         table(
             ["", "load", "others % CPU", "sync ms"],
             ([name, *map(number, seen.values())] for name, seen in record.surroundings.items()),
         ),
         "Settings",
-        "\n".join(f"  {entry.name}: {entry.settings}" for entry in entries),
+        "\n".join([f"  {about}", *(f"  {entry.name}: {entry.settings}" for entry in entries)]),
     ]
     if record.failures:
         parts += ["Failed", "\n".join(f"  {what}: {why}" for what, why in record.failures.items())]
@@ -129,7 +145,9 @@ def table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
     )
 
 
-def document(record: Record, entries: Sequence[Entry], sizes: Sizes, seconds: float) -> dict[str, Any]:
+def document(
+    record: Record, entries: Sequence[Entry], sizes: Sizes, promised: Sequence[Threshold], about: str, seconds: float
+) -> dict[str, Any]:
     return {
         "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "seconds": round(seconds, 1),
@@ -137,7 +155,7 @@ def document(record: Record, entries: Sequence[Entry], sizes: Sizes, seconds: fl
             "cores": os.cpu_count(),
             "system": platform.platform(),
             "python": platform.python_version(),
-            "sqlite": sqlite3.sqlite_version,
+            "database": about,
         },
         "surroundings": record.surroundings,
         "quiet": record.quiet,
@@ -150,7 +168,7 @@ def document(record: Record, entries: Sequence[Entry], sizes: Sizes, seconds: fl
         },
         "thresholds": [
             {"text": one.text, "value": one.value, "bound": one.bound, "goal": one.goal, "unit": one.unit, "met": one.met}
-            for one in thresholds(record, sizes)
+            for one in promised
         ],
         "failures": record.failures,
     }

@@ -31,7 +31,7 @@ class Threshold:
         return self.value <= bound if self.at_most else self.value >= bound
 
 
-def thresholds(record: Record, sizes: Sizes) -> list[Threshold]:
+def on_sqlite(record: Record, sizes: Sizes) -> list[Threshold]:
     return [*drains(record), *enqueues(record), *serves(record), *claims(record, sizes), *memory(record)]
 
 
@@ -62,9 +62,8 @@ def serves(record: Record) -> Iterator[Threshold]:
 
 def claims(record: Record, sizes: Sizes) -> Iterator[Threshold]:
     """Twice: over the first 1,000 jobs after a start, and over many, where the start does not hide the claim."""
-    levels = (f"ready {sizes.backlogs[-1]}", f"finished {sizes.finished}")
     for measure, least in (("claim", sizes.backlogs[0]), ("sustained", sizes.sustained)):
-        for level in levels:
+        for level in sizes.levels:
             kept = percent(kept_at(record, measure, level, f"ready {least}"))
             yield Threshold(f"{measure} rate, {spaced(level)}, of that with {least:,}", kept, 90, "%")
 

@@ -14,7 +14,7 @@ from bench.job import Payload, Tally
 
 class System(Protocol):
     def setup(self, directory: Path) -> None:
-        """Create the file, or open it where another process has created it."""
+        """Create the file or the tables, or open them where another process has created them."""
 
     def send(self, argument: Payload) -> None:
         """Enqueue one job and return once it is durable."""
@@ -25,6 +25,9 @@ class System(Protocol):
     def send_many(self, jobs: int) -> None:
         """Enqueue in bulk, or as near to it as the system comes."""
 
+    def send_later(self, jobs: int) -> None:
+        """Enqueue in bulk what is not to run today; only ours is asked to."""
+
     def drain(self, tally: Tally) -> None:
         """Work until nothing is ready, or until the tally has enough."""
 
@@ -32,7 +35,7 @@ class System(Protocol):
         """Work as an idle worker does, until told to stop."""
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +52,13 @@ class Entry:
     drain_jobs_max: int = 1_000_000
     quick: bool = True
 
-    def open(self) -> System:
-        return cast(System, getattr(importlib.import_module(f"bench.systems.{self.module}"), self.maker)())
-
     def installed(self) -> bool:
         found = importlib.util.find_spec(self.package)
         return found is not None and found.origin is not None
+
+
+def open_system(module: str, maker: str) -> System:
+    return cast(System, getattr(importlib.import_module(f"bench.systems.{module}"), maker)())
 
 
 ENQUEUE = frozenset({"one", "threads", "bulk"})
@@ -150,5 +154,3 @@ ENTRIES = (
         quick=False,
     ),
 )
-
-BY_NAME = {entry.name: entry for entry in ENTRIES}

@@ -8,7 +8,10 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+from bench.ground import DATABASE
 from bench.job import Payload, Tally, payloads
+
+LATER_SECONDS = 86_400
 
 
 class HoldfastSystem:
@@ -16,7 +19,8 @@ class HoldfastSystem:
         self._task_name = task
 
     def setup(self, directory: Path) -> None:
-        os.environ["HOLDFAST_URL"] = f"sqlite:///{directory / 'jobs.db'}"
+        named = directory / DATABASE
+        os.environ["HOLDFAST_URL"] = named.read_text() if named.exists() else f"sqlite:///{directory / 'jobs.db'}"
         tasks = importlib.import_module("bench.systems.holdfast_tasks")
         self._app: Any = tasks.app
         self._task: Any = getattr(tasks, self._task_name)
@@ -30,6 +34,10 @@ class HoldfastSystem:
 
     def send_many(self, jobs: int) -> None:
         self._app.enqueue_many(map(self._task.bind, payloads(jobs)))
+
+    def send_later(self, jobs: int) -> None:
+        later = self._task.using(run_after=LATER_SECONDS)
+        self._app.enqueue_many(map(later.bind, payloads(jobs)))
 
     def drain(self, tally: Tally) -> None:
         worker = self._app.worker()

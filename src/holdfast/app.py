@@ -27,6 +27,7 @@ from holdfast.settings import (
     url_of,
 )
 from holdfast.store.clock import Clock
+from holdfast.store.url import masked
 from holdfast.task import Task, check_priority, task_name
 from holdfast.worker.context import Context, Detached
 from holdfast.worker.worker import Worker, check_lease
@@ -38,10 +39,16 @@ class Holdfast(Client):
     """`app = Holdfast("sqlite:///jobs.db")`. The file is created, and brought to this version's layout, on first use."""
 
     def __init__(
-        self, url: str | None = None, *, retention: Duration | None = RETENTION_SECONDS, clock: Clock | None = None
+        self,
+        url: str | None = None,
+        *,
+        retention: Duration | None = RETENTION_SECONDS,
+        clock: Clock | None = None,
+        listen_url: str | None = None,
     ) -> None:
+        """`listen_url` leads past a pooler to the PostgreSQL server itself, for LISTEN; else $HOLDFAST_LISTEN_URL, else `url`."""
         self.url = url_of(url)
-        self.store = open_store(self.url, clock)
+        self.store = open_store(self.url, clock, listen_url)
         self.retention_seconds = None if retention is None else min(seconds_of("retention", retention), SECONDS_MAX)
         self.registry = Registry()
         super().__init__(self.store, self.registry, Pulse(self.store.watcher))
@@ -144,7 +151,7 @@ class Holdfast(Client):
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Holdfast {self.url} with {len(self.registry.tasks)} tasks>"
+        return f"<Holdfast {masked(self.url)} with {len(self.registry.tasks)} tasks>"
 
 
 class TaskMaker:

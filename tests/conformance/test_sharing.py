@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import threading
 from collections.abc import Callable
 
@@ -14,7 +13,7 @@ from holdfast.store import commits as sharing
 from holdfast.store.commits import Entry, ThreadEntry
 from holdfast.store.op import Make, Moment, Op, Statement
 from tests.conformance.world import World
-from tests.store.inside import sqlite_store, waiting
+from tests.store.inside import commits_of, trouble, waiting
 
 
 class Crowd:
@@ -22,6 +21,7 @@ class Crowd:
 
     def __init__(self, store: World) -> None:
         self.store = store
+        commits_of(store.app)
         self.answers: dict[int, object] = {}
 
     def run(self, *calls: Callable[[], object]) -> list[object]:
@@ -102,7 +102,7 @@ def test_a_caller_that_breaks_half_way_leaves_nothing_half_written(store: World,
 def test_an_error_of_the_database_itself_is_told_to_all_who_shared_the_transaction(store: World, commits: list[str]) -> None:
     def impossible(moment: Moment) -> Op[None]:
         yield Statement("lane_names")
-        raise sqlite3.OperationalError("disk I/O error")
+        raise trouble(store.app, "disk I/O error")
 
     before = store.everything()
     make: Make[None] = impossible
@@ -160,7 +160,7 @@ def test_who_waits_takes_over_from_a_leader_that_was_interrupted_between_its_ste
 ) -> None:
     store.app.migrate()
     monkeypatch.setattr(sharing, "WAIT_SECONDS", 0.01)
-    queue = sqlite_store(store.app).commits
+    queue = commits_of(store.app)
     whole, steps = getattr(queue, step), 0
     theirs = 2 if step == "_hand_on" else 1  # the one that the crowd waits for commits alone, then hands on
 
@@ -184,7 +184,7 @@ def test_who_waits_takes_over_from_a_leader_that_was_interrupted_between_its_ste
 
 def test_a_caller_that_is_woken_for_nothing_waits_on(store: World) -> None:
     def disturb() -> Job:
-        for entry in sqlite_store(store.app).commits.waiting:
+        for entry in commits_of(store.app).waiting:
             entry.wake()
         return store.add.enqueue(3)
 

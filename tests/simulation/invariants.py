@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
+import psycopg
+
 from holdfast.domain.states import EVENTS, FINAL, MOVES, State
 
 Rows = Callable[[str], list[tuple[Any, ...]]]
@@ -24,6 +26,23 @@ def sqlite_rows(path: str) -> Rows:
             return connection.execute(query).fetchall()
 
     return rows
+
+
+class PostgresRows:
+    """The same on a PostgreSQL server, where `holdfast_job` is `holdfast.job`."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+
+    def __call__(self, query: str) -> list[tuple[Any, ...]]:
+        if self._connection is None:
+            self._connection = psycopg.connect(self._url, autocommit=True)
+        return self._connection.execute(query.replace("holdfast_", "holdfast.").encode()).fetchall()
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
 
 
 def steady_rows(connection: sqlite3.Connection) -> Rows:

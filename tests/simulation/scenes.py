@@ -13,12 +13,12 @@ LEASE = 10.0
 
 
 class Stage:
-    """An app on one file, at a time that is the same whenever it is opened."""
+    """An app on one database, at a time that is the same whenever it is opened."""
 
-    def __init__(self, path: str, seconds: float = 0.0) -> None:
-        self.path, self.clock = path, ManualClock()
+    def __init__(self, url: str, seconds: float = 0.0) -> None:
+        self.url, self.clock = url, ManualClock()
         self.clock.advance(seconds)
-        self.app = app = Holdfast(f"sqlite:///{path}", clock=self.clock)
+        self.app = app = Holdfast(url, clock=self.clock)
 
         @app.task(name="work", retry=Retry(delays=[5, 5], jitter=0))
         def work(number: int) -> int:
@@ -33,7 +33,7 @@ class Stage:
 
     def reopen(self) -> Stage:
         """What another process would find, at the same time."""
-        return Stage(self.path, (self.clock.now() - ManualClock().now()) / 1e6)
+        return Stage(self.url, (self.clock.now() - ManualClock().now()) / 1e6)
 
 
 def nothing(stage: Stage) -> None:

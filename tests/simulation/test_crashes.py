@@ -5,34 +5,26 @@ from __future__ import annotations
 import functools
 import itertools
 import os
-import shutil
-import sqlite3
 import traceback
 import warnings
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from holdfast import Holdfast, State
 from holdfast.store import tend
 from holdfast.testing import Crash, CrashPoint, statements_of
-from tests.simulation.invariants import check_file
+from tests.simulation.ground import GROUNDS, Dump, Ground, SqliteGround
 from tests.simulation.scenes import LEASE, SCENES, Scene, Stage
 
 KILLED = 9
-Dump = dict[str, list[tuple[Any, ...]]]
 
 
-def dump(path: str) -> Dump:
-    """Everything in the file, as another process would read it."""
-    with closing(sqlite3.connect(path)) as connection:
-        found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'holdfast%' ORDER BY 1")
-        tables = {name: sorted(connection.execute(f"SELECT * FROM {name}"), key=repr) for (name,) in found.fetchall()}
-    tables["holdfast_worker"] = [(*row[:3], *row[4:]) for row in tables.get("holdfast_worker", [])]  # a child has another pid
-    return tables
+@pytest.fixture(params=sorted(GROUNDS))
+def ground(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ground]:
+    with GROUNDS[request.param](tmp_path) as ground:
+        yield ground
 
 
 @pytest.fixture(autouse=True)
@@ -51,26 +43,24 @@ def repeatable(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 
 class Play:
-    """One scene, arranged once; each take of it starts from a copy of that file."""
+    """One scene, arranged once; each take of it starts from a copy of that."""
 
-    def __init__(self, scene: Scene, folder: Path, start: Callable[[int], None]) -> None:
-        self.scene, self.folder, self.start = scene, folder, start
-        self.copies = itertools.count()
+    def __init__(self, scene: Scene, ground: Ground, start: Callable[[int], None]) -> None:
+        self.scene, self.ground, self.start = scene, ground, start
         start(1)
-        stage = Stage(str(folder / "arranged.db"))
+        stage = Stage(ground.url)
         stage.app.migrate()
         self.given = scene.arrange(stage)
-        self.seconds = (stage.clock.now() - Stage(stage.path).clock.now()) / 1e6
+        self.seconds = (stage.clock.now() - Stage(stage.url).clock.now()) / 1e6
         stage.app.close()
         self.states: list[Dump] = []
         self.places = self._rehearse()
 
     def take(self) -> Stage:
         """A fresh copy, and an app on it that has not opened it yet."""
-        path = str(self.folder / f"take-{next(self.copies)}.db")
-        shutil.copy(self.folder / "arranged.db", path)
+        url = self.ground.copy()
         self.start(2)
-        return Stage(path, self.seconds)
+        return Stage(url, self.seconds)
 
     def act(self, stage: Stage) -> object:
         return self.scene.act(stage, self.given)
@@ -83,13 +73,13 @@ class Play:
         def note(place: str) -> None:
             places.append(place)
             if place == "committed":
-                self.states.append(dump(stage.path))
+                self.states.append(self.ground.dump(stage.url))
 
-        self.states.append(dump(stage.path))
+        self.states.append(self.ground.dump(stage.url))
         stage.app.store.probe = note
         self.act(stage)
         stage.app.close()
-        check_file(stage.path)
+        self.ground.check(stage.url)
         return places
 
     def expected(self, nth: int) -> Dump:
@@ -98,8 +88,8 @@ class Play:
     def check(self, stage: Stage, nth: int, reopen: bool) -> None:
         """After a crash at the nth place: what was committed, no more and no less; and it can be done again."""
         where = f"{self.scene.name}, crash at {nth}: {self.places[nth - 1]}"
-        assert dump(stage.path) == self.expected(nth), where
-        check_file(stage.path)
+        assert self.ground.dump(stage.url) == self.expected(nth), where
+        self.ground.check(stage.url)
         kept = "committed" in self.places[:nth]
         self.start(3 if kept else 2)
         again = stage.reopen() if reopen else stage
@@ -109,13 +99,13 @@ class Play:
             assert kept, where
         again.app.close()
         if not kept:
-            assert dump(stage.path) == self.states[-1], where
-        check_file(stage.path)
+            assert self.ground.dump(stage.url) == self.states[-1], where
+        self.ground.check(stage.url)
 
 
 @pytest.fixture(params=SCENES, ids=lambda scene: scene.name.replace(" ", "-"))
-def play(request: pytest.FixtureRequest, tmp_path: Path, repeatable: Callable[[int], None]) -> Play:
-    return Play(request.param, tmp_path, repeatable)
+def play(request: pytest.FixtureRequest, ground: Ground, repeatable: Callable[[int], None]) -> Play:
+    return Play(request.param, ground, repeatable)
 
 
 def test_a_crash_in_this_process_leaves_all_or_nothing(play: Play) -> None:
@@ -158,24 +148,26 @@ def in_child(act: Callable[[], object]) -> int:
 
 
 def test_a_migration_that_crashes_leaves_no_schema(tmp_path: Path) -> None:
-    places = statements_of(Stage(str(tmp_path / "clean.db")).app, lambda app: app.migrate())
+    """In a file; for PostgreSQL there is one in `tests/store/test_postgres`."""
+    ground = SqliteGround(tmp_path)
+    places = statements_of(Stage(ground.empty()).app, lambda app: app.migrate())
     assert places.count("migrate") > 10
     for nth in range(1, len(places) + 1):
-        stage = Stage(str(tmp_path / f"take-{nth}.db"))
+        stage = Stage(ground.empty())
         with CrashPoint(stage.app, nth=nth), pytest.raises(Crash):
             stage.app.migrate()
-        assert dump(stage.path) == {"holdfast_worker": []}
+        assert ground.dump(stage.url) == {"holdfast_worker": []}
         assert stage.app.store.version() == 0
         assert stage.app.migrate() == ["0001_jobs"]
         stage.work.enqueue(1)
         stage.app.close()
-        check_file(stage.path)
+        ground.check(stage.url)
 
 
-def test_a_worker_killed_at_any_statement_loses_nothing_and_does_nothing_twice(tmp_path: Path) -> None:
+def test_a_worker_killed_at_any_statement_loses_nothing_and_does_nothing_twice(ground: Ground) -> None:
     deaths = 0
     for nth in itertools.count(1):
-        stage = Stage(str(tmp_path / f"take-{nth}.db"))
+        stage = Stage(ground.empty())
         batch = stage.app.enqueue_many(stage.work.bind(n) for n in range(3))
         stage.work.using(run_after=1).enqueue(9)
         stage.clock.advance(1)
@@ -183,14 +175,14 @@ def test_a_worker_killed_at_any_statement_loses_nothing_and_does_nothing_twice(t
         worker = stage.app.worker(concurrency=2, lease=LEASE)
         code = in_child(functools.partial(die_at, stage.app, nth, worker.run_until_empty))
         assert code in (0, KILLED)
-        check_file(stage.path)
+        ground.check(stage.url)
         after = stage.reopen()
         after.clock.advance(LEASE + 1)
         after.app.worker(concurrency=2).run_until_empty()
         assert after.app.stats() == {"work": {State.SUCCEEDED: 4}}
         assert [after.app.wait(id, timeout=0).result for id in batch.ids] == [0, 1, 2]
         after.app.close()
-        check_file(stage.path)
+        ground.check(stage.url)
         if code == 0:
             break
         deaths += 1

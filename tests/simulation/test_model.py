@@ -6,8 +6,9 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import seed, settings
@@ -16,7 +17,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from holdfast import Cancelled, Fatal, Holdfast, HoldfastError, Key, Lease, Retry, Snooze
 from holdfast.testing import ManualClock
-from tests.simulation.invariants import check, steady_rows
+from tests.servers import migrated_database
+from tests.simulation.invariants import PostgresRows, Rows, check, steady_rows
 from tests.simulation.model import DELAY, Model
 
 KEYS = st.one_of(
@@ -35,18 +37,16 @@ OUTCOMES = {"finish", "fail", "fatal", "skip", "cancel", "release", "snooze"}
 
 
 class EngineAgainstModel(RuleBasedStateMachine):
-    template: Path
+    new: Callable[[], Place]
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = tempfile.mkdtemp(prefix="holdfast-model-")
-        path = shutil.copy(self.template, self.folder)
+        self.place = type(self).new()
+        self.rows = self.place.rows
         self.clock, self.model = ManualClock(), Model()
-        self.app = Holdfast(f"sqlite:///{path}", clock=self.clock)
+        self.app = Holdfast(self.place.url, clock=self.clock)
         self.tasks = {queue: self._task(queue) for queue in ("left", "right")}
         self.leases: list[Lease] = []
-        self.onlooker = sqlite3.connect(path, isolation_level=None)
-        self.rows = steady_rows(self.onlooker)
 
     def _task(self, queue: str) -> Any:
         @self.app.task(name=f"task-{queue}", queue=queue, retry=Retry(delays=[DELAY], jitter=0))
@@ -56,9 +56,8 @@ class EngineAgainstModel(RuleBasedStateMachine):
         return task
 
     def teardown(self) -> None:
-        self.onlooker.close()
         self.app.close()
-        shutil.rmtree(self.folder)
+        self.place.leave()
 
     def both(self, engine: Callable[[], Any], model: Callable[[], Any]) -> Any:
         """Do it on both sides: the same error, or the engine's answer."""
@@ -198,6 +197,34 @@ class EngineAgainstModel(RuleBasedStateMachine):
         assert dict(self.rows("SELECT key, id FROM holdfast_key")) == held
 
 
+class Place(NamedTuple):
+    """An empty database for one example."""
+
+    url: str
+    rows: Rows
+    leave: Callable[[], None]
+
+
+def in_a_file(template: Path) -> Place:
+    folder = tempfile.mkdtemp(prefix="holdfast-model-")
+    path = shutil.copy(template, folder)
+    onlooker = sqlite3.connect(path, isolation_level=None)
+
+    def leave() -> None:
+        onlooker.close()
+        shutil.rmtree(folder)
+
+    return Place(f"sqlite:///{path}", steady_rows(onlooker), leave)
+
+
+def on_a_server() -> Place:
+    stack = ExitStack()
+    url = stack.enter_context(migrated_database())
+    rows = PostgresRows(url)
+    stack.callback(rows.close)
+    return Place(url, rows, stack.close)
+
+
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file that is migrated once and copied for every example."""
@@ -210,9 +237,17 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("part", range(2))
 def test_the_engine_does_what_the_model_does(template: Path, part: int) -> None:
     """In two parts, so that two processors can share it; always the same examples, unless asked to search."""
-    machine = type(f"Part{part}", (EngineAgainstModel,), {"template": template})
+    compare(lambda: in_a_file(template), part, examples=200)
+
+
+def test_the_engine_does_on_a_server_what_the_model_does() -> None:
+    compare(on_a_server, part=2, examples=25)
+
+
+def compare(new: Callable[[], Place], part: int, examples: int) -> None:
+    machine = type(f"Part{part}", (EngineAgainstModel,), {"new": staticmethod(new)})
     if not settings().derandomize:
         run_state_machine_as_test(machine, settings=settings(stateful_step_count=80))
         return
-    steady = settings(max_examples=200, stateful_step_count=50, derandomize=False, database=None)
+    steady = settings(max_examples=examples, stateful_step_count=50, derandomize=False, database=None)
     run_state_machine_as_test(seed(part)(machine), settings=steady)

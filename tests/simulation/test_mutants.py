@@ -21,7 +21,7 @@ from holdfast.store.op import Moment, Op, drive
 from holdfast.store.settle import settle
 from holdfast.store.sql import compile_sql, load
 from holdfast.store.sqlite.driver import SqliteStore
-from tests.conformance.world import World, sqlite_world
+from tests.conformance.world import STORES, World, sqlite_world
 from tests.simulation.promises import PROMISES, keep
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -162,14 +162,19 @@ def world(tmp_path: Path) -> World:
     return sqlite_world(tmp_path)
 
 
+@pytest.mark.parametrize("store", sorted(STORES))
 @pytest.mark.parametrize("name", PROMISES)
-def test_the_engine_keeps_its_promise(world: World, name: str) -> None:
-    keep(name, world)
-    world.close()
+def test_the_engine_keeps_its_promise(tmp_path: Path, store: str, name: str) -> None:
+    world = STORES[store](tmp_path)
+    try:
+        keep(name, world)
+    finally:
+        world.close()
 
 
 @pytest.mark.parametrize("bug", MUTANTS)
 def test_a_planted_bug_is_caught(world: World, monkeypatch: pytest.MonkeyPatch, bug: str) -> None:
+    """In SQLite's SQL and driver: what is tested here are the promises, and they are the same for every store."""
     plant, name = MUTANTS[bug]
     world.app.migrate()
     plant(monkeypatch)

@@ -38,6 +38,8 @@ from tests.store.inside import sqlite_store
 from tests.store.libraries import LIBRARIES, Library, app_at, engine_of
 
 Tried = Callable[[Library, Holdfast, "Task[Callable[[int], int]]"], Awaitable[None]]
+PROMISES: list[Tried] = []
+"""What every library must do, for whichever database it speaks to."""
 
 
 @pytest.fixture
@@ -57,6 +59,7 @@ def double(number: int) -> int:
 
 def on_each(test: Tried) -> Any:
     """Runs a test once per library."""
+    PROMISES.append(test)
 
     @pytest.mark.parametrize("library", LIBRARIES)
     def run(library: str, app: Holdfast, path: str) -> None:

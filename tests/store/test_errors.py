@@ -281,7 +281,7 @@ def test_text_of_any_kind_goes_through_unharmed(app: Holdfast, analyse: Analyse)
         ("jobs.db", ("database URL 'jobs.db' has no scheme; use sqlite:///jobs.db",)),
         ("mysql://localhost/jobs", ("scheme 'mysql' is unknown", "use sqlite:///jobs.db")),
         ("redis://me:secret@host/0", ("scheme 'redis' is unknown", "redis://…@host/0")),
-        ("postgresql://me:secret@host/jobs", ("postgresql://…@host/jobs is not supported by this version",)),
+        ("postgresql://me:secret@host/jobs?schema=Jobs", ("schema='Jobs'", "use schema=holdfast")),
         ("sqlite://", ("names no file", "sqlite:///jobs.db")),
         ("sqlite:///", ("names no file",)),
         ("sqlite:///:memory:", ("'sqlite:///:memory:' names no file", "sqlite:///jobs.db")),

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from holdfast import __version__
-from holdfast.cli import act, browse, doctor, enqueue, keep, show, tail, trials, work
+from holdfast.cli import act, browse, doctor, enqueue, keep, move, show, tail, trials, work
 from holdfast.cli.trouble import Trouble, report
 
 INTERRUPTED = 130
@@ -32,6 +32,7 @@ for command in (
     doctor.doctor,
     keep.migrate,
     keep.prune,
+    move.move,
     trials.demo,
     trials.torture,
 ):

@@ -71,7 +71,11 @@ class ByHand(Asking):
                 return None
             micros = int(lease * 1e6)
             holder = yield from claim.register(moment, name, socket.gethostname(), os.getpid(), micros, by_hand=True)
-            claimed = (yield from claim.claim(moment, claim.Holder(holder, name, micros), lanes, 1))[0]
+            found = yield from claim.claim(moment, claim.Holder(holder, name, micros), lanes, 1)
+            if not found:  # others are taking what is ready
+                yield Statement("remove_worker", {"worker": holder})
+                return None
+            claimed = found[0]
             queue, task = (yield from browse.lane_names())[claimed.lane]
             job = job_of_claimed(claimed, task, queue, self._registry.names)
             return Lease(job, claimed.seq, claimed.token, holder, lease, moment_of(moment.now + micros))

@@ -122,12 +122,3 @@ def _seq(id: str) -> Op[int]:
         raise JobNotFound(f"there is no job {show(id)}; it may have been deleted or pruned")
     seq: int = found[0][0]
     return seq
-
-
-def anything_to_tend(moment: Moment, worker: int, horizon: int) -> Op[bool]:
-    """Whether something is due, expired, too old, or left for this worker to read."""
-    rows = yield Statement(
-        "anything_to_tend",
-        {"now": moment.now, "tick": moment.tick, "boot": moment.boot, "worker": worker, "horizon": horizon},
-    )
-    return bool(rows[0][0])

@@ -8,25 +8,57 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from holdfast.domain.bounds import CLAIMED_SLICE_MAX
+from holdfast.domain.bounds import CLAIMED_SLICE_MAX, INTEGER_MAX
 from holdfast.domain.job import Claimed
 from holdfast.errors import LeaseLost
 from holdfast.store.op import Moment, Op, Statement
+
+REWIND_TICKS: Final = 1_000_000
+_START: Final = (-(2**31), 0)
+_END: Final = (2**31 - 1, INTEGER_MAX)
 
 _decode_pairs = msgspec.json.Decoder(list[tuple[int, int]]).decode
 _decode_claimed = msgspec.json.Decoder(list[Claimed]).decode
 
 
+class Cursor:
+    """A worker's place in its lanes: it claims on from there, and looks from the start once a second, or when that is not enough.
+
+    PostgreSQL keeps deleted rows as long as any transaction might see them: a claim that always began at the start would walk
+    over all of them. SQLite needs no such memory, and does not look at it.
+    """
+
+    def __init__(self) -> None:
+        self.places: dict[int, tuple[int, int]] = {}
+        """The (priority, seq) last claimed, by lane; none: the next look is from the start."""
+        self.partial = False
+        """The last claim got less than it asked for, but did not look everywhere: ask again."""
+        self._looked_tick = 0
+
+    @property
+    def text(self) -> str | None:
+        return msgspec.json.encode([(lane, *place) for lane, place in self.places.items()]).decode() if self.places else None
+
+    def move(self, tick: int, places: dict[int, tuple[int, int]], enough: bool) -> None:
+        """After a claim, which left off at these places."""
+        self.partial = bool(self.places) and not enough
+        if not self.places:
+            self._looked_tick = tick
+        self.places = self.places | places if enough and tick - self._looked_tick < REWIND_TICKS else {}
+
+
 class Holder(msgspec.Struct, frozen=True):
-    """Who claims: a registered worker, how long its leases last, and in which lanes they last otherwise."""
+    """Who claims: a registered worker, how long its leases last, in which lanes they last otherwise, and where it stands."""
 
     worker: int
     name: str
     lease: int
     leases: dict[int, int] = {}
+    cursor: Cursor | None = None
 
 
 def register(moment: Moment, name: str, host: str, pid: int, lease_min: int, by_hand: bool) -> Op[int]:
@@ -41,41 +73,95 @@ def lanes(queues: Sequence[str] | None, tasks: Sequence[str] | None) -> Op[list[
     return [lane for (lane,) in (yield Statement("lanes", chosen))]
 
 
-def ready_lanes(queues: Sequence[str] | None, tasks: Sequence[str] | None) -> Op[list[int]]:
+def ready_lanes(queues: Sequence[str] | None, tasks: Sequence[str] | None, cursor: Cursor | None = None) -> Op[list[int]]:
     """Those of the chosen lanes in which something is ready, however many there are in all."""
-    chosen = {"queues": _list(queues), "tasks": _list(tasks)}
+    chosen = {"queues": _list(queues), "tasks": _list(tasks), "places": None if cursor is None else cursor.text}
     return [lane for (lane,) in (yield Statement("ready_lanes", chosen))]
 
 
+class Idle(NamedTuple):
+    """What there is to do for a worker that has nothing to do."""
+
+    ready: bool
+    to_tend: bool
+    """Something is due, expired, too old, or left for this worker to read."""
+    next_due: int | None
+
+
+def idle(
+    moment: Moment,
+    worker: int,
+    queues: Sequence[str] | None,
+    tasks: Sequence[str] | None,
+    cursor: Cursor,
+    looking: bool,
+    horizon: int,
+) -> Op[Idle]:
+    fields = {
+        "looking": int(looking),
+        "queues": _list(queues),
+        "tasks": _list(tasks),
+        "places": cursor.text,
+        "now": moment.now,
+        "tick": moment.tick,
+        "boot": moment.boot,
+        "worker": worker,
+        "horizon": horizon,
+    }
+    ready, to_tend, next_due = (yield Statement("idle", fields))[0]
+    return Idle(bool(ready), bool(to_tend), next_due)
+
+
 def claim(moment: Moment, holder: Holder, lanes: Sequence[int], limit: int) -> Op[list[Claimed]]:
-    chosen = yield from _take(lanes, limit)
+    chosen = yield from _take(moment, holder.cursor or Cursor(), lanes, limit)
     if not chosen:
         return []
-    seqs = msgspec.json.encode(chosen).decode()
-    yield Statement("start_jobs", {"now": moment.now, "seqs": seqs})
-    leases = msgspec.json.encode(holder.leases).decode() if holder.leases else None
-    yield Statement("lease_jobs", {"worker": holder.worker, "lease": holder.lease, "leases": leases, "seqs": seqs})
-    told = f'{{"worker":{msgspec.json.encode(holder.name).decode()},"attempt":'
-    yield Statement("record_started", {"now": moment.now, "told": told, "seqs": seqs})
+    fields = {
+        "now": moment.now,
+        "seqs": _json(chosen),
+        "worker": holder.worker,
+        "lease": holder.lease,
+        "leases": msgspec.json.encode(holder.leases).decode() if holder.leases else None,
+        "told": f'{{"worker":{msgspec.json.encode(holder.name).decode()},"attempt":',
+    }
+    for verb in ("start_jobs", "lease_jobs", "record_started"):
+        yield Statement(verb, fields)
     claimed: list[Claimed] = []
     for start in range(0, len(chosen), CLAIMED_SLICE_MAX):
         # Arguments can be large, and a value of SQLite's has a bound: some at a time.
-        part = chosen[start : start + CLAIMED_SLICE_MAX]
-        rows = yield Statement("claimed", {"seqs": msgspec.json.encode(part).decode()})
+        rows = yield Statement("claimed", {"seqs": _json(chosen[start : start + CLAIMED_SLICE_MAX])})
         claimed += _decode_claimed(rows[0][0])
-    return claimed
+    return _in_order(claimed, chosen)
 
 
-def _take(lanes: Sequence[int], limit: int) -> Op[list[int]]:
+def _in_order(claimed: list[Claimed], seqs: list[int]) -> list[Claimed]:
+    if [each.seq for each in claimed] == seqs:
+        return claimed
+    by_seq = {each.seq: each for each in claimed}
+    return [by_seq[seq] for seq in seqs]
+
+
+def _take(moment: Moment, cursor: Cursor, lanes: Sequence[int], limit: int) -> Op[list[int]]:
     """The first `limit` by (priority, seq) over all lanes; every lane gives a prefix of its own order."""
-    offers: list[list[tuple[int, int, int]]] = []
+    chosen: list[tuple[int, int, int]] = []
+    places: dict[int, tuple[int, int]] = {}
     for lane in lanes:
-        rows = yield Statement("ready_in_lane", {"lane": lane, "limit": limit})
-        offers.append([(priority, seq, lane) for priority, seq in _decode_pairs(rows[0][0])])
-    chosen = offers[0] if len(offers) == 1 else list(heapq.merge(*offers))[:limit]
-    last = {lane: (priority, seq) for priority, seq, lane in chosen}
-    for lane, (priority, seq) in last.items():
-        yield Statement("take_ready", {"lane": lane, "priority": priority, "seq": seq})
+        after = cursor.places.get(lane, _START)
+        # What comes after the last of those that are enough is not asked for: it would be locked for nothing.
+        last = chosen[-1][:2] if len(chosen) == limit else _END
+        span = {"after_priority": after[0], "after_seq": after[1], "last_priority": last[0], "last_seq": last[1]}
+        rows = yield Statement("ready_in_lane", {"lane": lane, "limit": limit, **span})
+        offered = [(priority, seq, lane) for priority, seq in _decode_pairs(rows[0][0])]
+        places[lane] = (offered[0][0], offered[0][1] - 1) if offered else after
+        chosen = list(heapq.merge(chosen, offered))[:limit] if chosen else offered
+    taken: dict[int, list[tuple[int, int]]] = {}
+    for priority, seq, lane in chosen:
+        taken.setdefault(lane, []).append((priority, seq))
+    for lane, pairs in taken.items():
+        places[lane] = priority, seq = pairs[-1]
+        both = {"priorities": _json([each for each, _ in pairs]), "seqs": _json([each for _, each in pairs])}
+        yield Statement("take_ready", {"lane": lane, "priority": priority, "seq": seq, **both})
+    cursor.move(moment.tick, places, enough=len(chosen) == limit)
     return [seq for _, seq, _ in chosen]
 
 
@@ -96,13 +182,15 @@ def beat(moment: Moment, worker: int) -> Op[bool]:
 def notices(worker: int) -> Op[list[tuple[int, int, str]]]:
     """Jobs that were taken from this worker: (seq, token, what became of them)."""
     found = yield Statement("notices", {"worker": worker})
-    if found:
-        yield Statement("clear_notices", {"worker": worker})
     return [(seq, token, kind) for seq, token, kind in found]
 
 
 def _list(names: Sequence[str] | None) -> str | None:
-    return None if names is None else msgspec.json.encode(list(names)).decode()
+    return None if names is None else _json(list(names))
+
+
+def _json(values: list[Any]) -> str:
+    return msgspec.json.encode(values).decode()
 
 
 def leave(worker: int) -> Op[None]:

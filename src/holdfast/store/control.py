@@ -1,8 +1,12 @@
-"""Acting on a job from outside: cancel, skip, retry, delete. Each reads the state and moves it in one transaction."""
+"""Acting on a job from outside: cancel, skip, retry, delete. Each reads the state and moves it in one transaction.
+
+Whoever moves a job locks first its key, if that may change hands, then its row in the narrow table of its state: always in
+this order, so that nobody waits in a circle. (SQLite has the one lock for all, and takes it earlier.)
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -11,6 +15,8 @@ from holdfast.domain.states import EVENTS, FINAL, State, move
 from holdfast.domain.text import show
 from holdfast.errors import Conflict, JobNotFound
 from holdfast.store.op import Moment, Op, Statement
+
+LOOKS_MAX: Final = 100
 
 
 class Seen(NamedTuple):
@@ -29,11 +35,15 @@ class Seen(NamedTuple):
 
 def look(id: str) -> Op[Seen]:
     """The job's state, locked for the rest of the transaction."""
-    found = yield Statement("job_state", {"id": id})
-    if not found:
-        raise JobNotFound(f"there is no job {show(id)}; it may have been deleted or pruned")
-    seen = Seen(*found[0])
-    return seen._replace(state=State(seen.state))
+    for _ in range(LOOKS_MAX):
+        locked = yield Statement("lock_job", {"id": id})
+        found = yield Statement("job_state", {"id": id})
+        if not found:
+            raise JobNotFound(f"there is no job {show(id)}; it may have been deleted or pruned")
+        if locked:  # else somebody moved it just before: look again
+            seen = Seen(*found[0])
+            return seen._replace(state=State(seen.state))
+    raise Conflict(f"job {id} is being moved by others all the time; try again")
 
 
 def cancel(moment: Moment, id: str, reason: str) -> Op[None]:
@@ -55,6 +65,7 @@ def skip(moment: Moment, id: str, reason: str) -> Op[None]:
 
 def retry(moment: Moment, id: str) -> Op[None]:
     """Back to ready with fresh attempts; the token goes on counting."""
+    yield Statement("lock_key", {"id": id})
     seen = yield from look(id)
     move(seen.state, "retry")
     if seen.key is not None:
@@ -67,6 +78,7 @@ def retry(moment: Moment, id: str) -> Op[None]:
 
 def delete(id: str) -> Op[None]:
     """The job, its events, errors, tags and key are gone. A running job is cancelled first, by whoever wants this."""
+    yield Statement("lock_key", {"id": id})
     seen = yield from look(id)
     move(seen.state, "delete")
     yield from _leave(seen)
@@ -107,17 +119,18 @@ def _leave(seen: Seen, told: str = "") -> Op[None]:
 
 def _take_key_back(moment: Moment, seen: Seen, id: str) -> Op[None]:
     """A retried job needs its key again; if another job has it by now, there would be two."""
+    ours = {"key": seen.key, "seq": seen.seq, "id": id, "lane": seen.lane}
+    # A later holder may be deleted, and with it what was known of the key's scope: while the job is open is what is sure.
+    kept = {"scope": "active", "until": None, "failed": "free", "created_at": moment.now}
+    if (yield Statement("take_key", {**ours, **kept})):
+        return
     found = yield Statement("key_holder", {"key": seen.key})
     if found and found[0][0] != seen.seq and holds(Holder(*found[0]), moment.now):
         raise Conflict(
             f"job {id} cannot be retried: its key {seen.key} is held by job {found[0][1]}; cancel or delete that one first"
         )
     if found and found[0][0] != seen.seq:
-        yield Statement("move_key", {"key": seen.key, "seq": seen.seq, "id": id, "lane": seen.lane})
-    if not found:
-        # A later holder was deleted, and with it what was known of the key's scope: while the job is open is what is sure.
-        kept = {"scope": "active", "until": None, "failed": "free", "created_at": moment.now}
-        yield Statement("hold_key", {"key": seen.key, "seq": seen.seq, "id": id, "lane": seen.lane, **kept})
+        yield Statement("move_key", ours)
 
 
 def _one(seq: int) -> str:

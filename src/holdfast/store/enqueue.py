@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -17,6 +17,8 @@ from holdfast.store import control
 from holdfast.store.ids import first_id, id_parts, id_text
 from holdfast.store.op import Make, Moment, Op, Statement
 
+NUMBERS_MAX: Final = 4_096
+"""How many consecutive numbers one `next_job` gives at most."""
 _READY, _ENQUEUED = move(None, "enqueue"), EVENTS["enqueue"]
 
 
@@ -111,25 +113,43 @@ def _whole(moment: Moment, job: NewJob, lane: int) -> tuple[Statement, Accepted]
 def enqueue(moment: Moment, jobs: Sequence[NewJob], lanes: Mapping[tuple[str, str], int] = MappingProxyType({})) -> Op[Accepted]:
     """`lanes` are those that are known to be in the store; the others are looked up, or made."""
     found: dict[tuple[str, str], int] = {}
-    batch = _Batch(moment, (yield Statement("next_job", {"count": len(jobs)}))[0][0], first_id(moment.now))
     known: dict[int, Known] = {}
-    index = 0
+    first = first_id(moment.now)
+    for start in range(0, len(jobs), NUMBERS_MAX):
+        part = jobs[start : start + NUMBERS_MAX]
+        number: int = (yield Statement("next_job", {"count": len(part)}))[0][0]
+        batch = _Batch(moment, number - start, first)
+        spans = yield from _spans(moment, part, start, lanes, found)
+        yield from _add(batch, spans, known)
+    return Accepted(first, len(jobs), moment.now, known, found)
+
+
+def _spans(
+    moment: Moment, jobs: Sequence[NewJob], start: int, lanes: Mapping[tuple[str, str], int], found: dict[tuple[str, str], int]
+) -> Op[list[_Span]]:
+    """The jobs, those with the same options together; their lanes go into `found`."""
+    spans: list[_Span] = []
     for _, run in itertools.groupby(jobs, key=lambda job: id(job.options)):
         span = list(run)
         options = span[0].options
         lane = (options.queue, options.task)
         if lane not in found:
             found[lane] = lanes.get(lane) or (yield from _lane(*lane))
-        template = _template(options, found[lane], moment.now)
+        spans.append(_Span(start, _template(options, found[lane], moment.now), span))
+        start += len(span)
+    return spans
+
+
+def _add(batch: _Batch, spans: list[_Span], known: dict[int, Known]) -> Op[None]:
+    fresh = yield from _take_keys(batch, spans)
+    for start, template, jobs in spans:
         if is_plain(template.options):
-            yield from _add_plain(batch, template, index, [job.arguments for job in span])
-        else:
-            for offset, job in enumerate(span, index):
-                special = yield from _add_special(batch, template, offset, job)
-                if special is not None:
-                    known[offset] = special
-        index += len(span)
-    return Accepted(batch.first_id, len(jobs), moment.now, known, found)
+            yield from _add_plain(batch, template, start, [job.arguments for job in jobs])
+            continue
+        for offset, job in enumerate(jobs, start):
+            special = yield from _add_special(batch, template, offset, job, offset in fresh)
+            if special is not None:
+                known[offset] = special
 
 
 class _Batch(NamedTuple):
@@ -146,6 +166,14 @@ class _Template(NamedTuple):
     options: Options
     lane: int
     fields: dict[str, Any]
+
+
+class _Span(NamedTuple):
+    """Jobs in a row with the same options; the first has this index in the batch."""
+
+    start: int
+    template: _Template
+    jobs: list[NewJob]
 
 
 def _template(options: Options, lane: int, now: int) -> _Template:
@@ -183,24 +211,40 @@ def _index(fields: dict[str, Any]) -> Op[None]:
     yield Statement("add_first_events", fields)
 
 
-def _add_special(batch: _Batch, template: _Template, index: int, job: NewJob) -> Op[Known | None]:
+def _take_keys(batch: _Batch, spans: list[_Span]) -> Op[set[int]]:
+    """The jobs whose key nobody had. All other keys are locked now: in their order, so that nobody waits in a circle."""
+    keyed = [
+        (template.options.key, offset, template)
+        for start, template, jobs in spans
+        if template.options.key is not None
+        for offset in range(start, start + len(jobs))
+    ]
+    fresh: set[int] = set()
+    for key, offset, template in sorted(keyed, key=lambda each: (each[0].text, each[1])):
+        if (yield Statement("take_key", _held(batch, template, key, offset))):
+            fresh.add(offset)
+    return fresh
+
+
+def _add_special(batch: _Batch, template: _Template, index: int, job: NewJob, fresh: bool) -> Op[Known | None]:
     """A key, an id of the caller's, tags: decided and written one by one. None: new, with an id of ours."""
-    options, seq, now = template.options, batch.first_seq + index, batch.moment.now
-    if options.key is not None:
+    options, seq, id = template.options, batch.first_seq + index, _id(batch, template, index)
+    if options.key is not None and not fresh:
         first = yield from _holder(batch.moment, options.key, job)
         if first is not None:
             return first
-    if options.id is not None:
-        yield from _check_free(options.id)
-    id = options.id or id_text(batch.first_id + index)
-    if options.key is not None:
-        yield Statement("hold_key", _held(options.key, seq, id, template.lane, now))
+        yield Statement("hold_key", _held(batch, template, options.key, index))
+    fields = {**template.fields, "first": seq, "last": seq}
+    if not (yield Statement("add_body", {**fields, "seq": seq, "id": id, "arguments": job.arguments})):
+        raise Conflict(f"job id {id!r} is taken; leave the id out, or use a key to get the job that exists")
     if options.tags:
         yield Statement("add_tags", rows=[(tag, seq) for tag in options.tags])
-    fields = {**template.fields, "first": seq, "last": seq}
-    yield Statement("add_body", {**fields, "seq": seq, "id": id, "arguments": job.arguments})
     yield from _index(fields)
     return Known(id, created=True) if options.id is not None else None
+
+
+def _id(batch: _Batch, template: _Template, index: int) -> str:
+    return template.options.id or id_text(batch.first_id + index)
 
 
 def _lane(queue: str, task: str) -> Op[int]:
@@ -235,20 +279,16 @@ def _holder(moment: Moment, key: Key, job: NewJob) -> Op[Known | None]:
     return Known(holder.id, created=False, same_arguments=same)
 
 
-def _check_free(id: str) -> Op[None]:
-    if (yield Statement("job_state", {"id": id})):
-        raise Conflict(f"job id {id!r} is taken; leave the id out, or use a key to get the job that exists")
-
-
-def _held(key: Key, seq: int, id: str, lane: int, now: int) -> dict[str, Any]:
+def _held(batch: _Batch, template: _Template, key: Key, index: int) -> dict[str, Any]:
+    now = batch.moment.now
     timed = isinstance(key.scope, float)
     return {
         "key": key.text,
-        "seq": seq,
-        "id": id,
+        "seq": batch.first_seq + index,
+        "id": _id(batch, template, index),
         "scope": "seconds" if timed else key.scope,
         "until": now + int(key.scope * 1e6) if isinstance(key.scope, float) else None,
         "failed": key.failed,
-        "lane": lane,
+        "lane": template.lane,
         "created_at": now,
     }

@@ -81,7 +81,7 @@ def _succeed(moment: Moment, reports: list[Report]) -> Op[None]:
     results = _json({report.seq: report.change.result for report in reports if report.change})
     seqs = _json([report.seq for report in reports])
     yield Statement("end_leases", {"seqs": seqs})
-    yield Statement("succeed_jobs", {"now": moment.now, "results": results})
+    yield Statement("succeed_jobs", {"now": moment.now, "results": results, "seqs": seqs})
     yield Statement("record_succeeded", {"now": moment.now, "seqs": seqs})
     yield Statement("add_finished", {"now": moment.now, "seqs": seqs})
 

@@ -7,11 +7,15 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import resources
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+SCHEMA: Final = "holdfast"
+"""Where the tables are in a database that has schemas, unless another was asked for; `.sql` files say this one."""
 
 _PARAMETER = re.compile(r"'[^']*'|--[^\n]*|(?<!:):([a-z_]+)")
 _LONG = frozenset({"arguments", "changes", "errors", "events", "results"})
 _COMMENT = re.compile(r"\s*--[^\n]*")
+_IN_SCHEMA = re.compile(rf"(?<![\w.\"]){SCHEMA}\.(?=[a-z_])")
 
 
 Values = Callable[[Mapping[str, Any]], tuple[Any, ...]]
@@ -28,16 +32,27 @@ class Sql(NamedTuple):
     long: tuple[int, ...]
     """Which of them may be much text."""
 
+    @property
+    def named(self) -> str:
+        """The same for drivers that take `%(name)s`."""
+        return _PARAMETER.sub(_pyformat, self.text.replace("%", "%%"))
+
 
 @cache
-def load(package: str) -> dict[str, Sql]:
-    """All verbs of one database, by file name without `.sql`."""
+def load(package: str, mark: str = "?", schema: str = SCHEMA) -> dict[str, Sql]:
+    """All verbs of one database, by file name without `.sql`; `mark` is what it writes before a parameter's number."""
     folder = resources.files(package).joinpath("sql")
     files = [file for file in folder.iterdir() if file.name.endswith(".sql")]
-    return {file.name.removesuffix(".sql"): compile_sql(file.read_text(encoding="utf-8")) for file in files}
+    texts = {file.name.removesuffix(".sql"): in_schema(file.read_text(encoding="utf-8"), schema) for file in files}
+    return {verb: compile_sql(text, mark) for verb, text in texts.items()}
 
 
-def compile_sql(source: str) -> Sql:
+def in_schema(source: str, schema: str) -> str:
+    """The same with all that is ours in another schema."""
+    return source if schema == SCHEMA else _IN_SCHEMA.sub(f'"{schema}".', source)
+
+
+def compile_sql(source: str, mark: str = "?") -> Sql:
     text = _COMMENT.sub("", source).strip().rstrip(";")
     names: list[str] = []
 
@@ -47,11 +62,15 @@ def compile_sql(source: str) -> Sql:
             return match.group(0)
         if name not in names:
             names.append(name)
-        return f"?{names.index(name) + 1}"
+        return f"{mark}{names.index(name) + 1}"
 
     numbered = _PARAMETER.sub(number, text)
     long = tuple(index for index, name in enumerate(names) if name in _LONG)
     return Sql(text, numbered, tuple(names), _values(tuple(names)), long)
+
+
+def _pyformat(match: re.Match[str]) -> str:
+    return match.group(0) if match.group(1) is None else f"%({match.group(1)})s"
 
 
 def _values(names: tuple[str, ...]) -> Values:

@@ -27,7 +27,7 @@ def promote(moment: Moment) -> Op[int]:
     seqs = (yield Statement("due", due))[0][0]
     if seqs == "[]":
         return 0
-    yield Statement("take_due", due)
+    yield Statement("take_due", {**due, "seqs": seqs})
     yield Statement("promote_jobs", {"seqs": seqs})
     yield Statement("record_promoted", {"now": moment.now, "seqs": seqs})
     yield Statement("ready_jobs", {"seqs": seqs})

@@ -78,6 +78,7 @@ class Clerk:
         self._tasks = sorted(registry.tasks)
         self._leases = {name: task.lease_seconds for name, task in registry.tasks.items() if task.lease_seconds}
         self._lanes: dict[int, tuple[str, str]] = {}
+        self._cursor = claim.Cursor()
         self._next_due: int | None = None
         self._runs: dict[int, Run] = {}
         self._outbox = Outbox(desk, self._forget)
@@ -220,17 +221,18 @@ class Clerk:
             if room > 0 and alive:
                 claimed = yield from self._claim(moment, room)
             self._tick = moment.tick
-            return Turn(alive, lost, notices, claimed, self._lanes, full=len(claimed) == room > 0, pruned=pruned)
+            full = room > 0 and (len(claimed) == room or self._cursor.partial)
+            return Turn(alive, lost, notices, claimed, self._lanes, full=full, pruned=pruned)
 
         return make
 
     def _claim(self, moment: Moment, room: int) -> Op[list[Claimed]]:
-        lanes = yield from claim.ready_lanes(self._terms.queues, self._tasks)
+        lanes = yield from claim.ready_lanes(self._terms.queues, self._tasks, self._cursor)
         if not self._lanes.keys() >= set(lanes):
             self._lanes = yield from browse.lane_names()
         lease = int(self._terms.lease_seconds * 1e6)
         leases = {lane: int(self._leases[self._lanes[lane][1]] * 1e6) for lane in lanes if self._lanes[lane][1] in self._leases}
-        holder = claim.Holder(self.worker, self._terms.name, lease, leases)
+        holder = claim.Holder(self.worker, self._terms.name, lease, leases, self._cursor)
         return (yield from claim.claim(moment, holder, lanes, room))
 
     def _prune(self, moment: Moment) -> Op[int]:
@@ -248,10 +250,10 @@ class Clerk:
         """Whether there is something to claim, and if not, to tend: asked without a lock, so an idle worker never holds one."""
 
         def make(moment: Moment) -> Op[tuple[bool, bool]]:
-            if looking and (yield from claim.ready_lanes(self._terms.queues, self._tasks)):
-                return True, False
-            self._next_due = yield from tend.next_due()
-            return False, (yield from browse.anything_to_tend(moment, self.worker, self._horizon(moment)))
+            horizon = self._horizon(moment)
+            found = yield from claim.idle(moment, self.worker, self._terms.queues, self._tasks, self._cursor, looking, horizon)
+            self._next_due = found.next_due
+            return found.ready, found.to_tend and not found.ready
 
         return make
 

@@ -62,9 +62,7 @@ class SqliteRules:
         if "closed database" in str(cause):
             return SettingError("on= is a connection that is closed; pass one that is open")
         if "created in a thread" in str(cause):
-            return SettingError(
-                "on= is a connection of another thread; open one in this thread, or with check_same_thread=False"
-            )
+            return SettingError("on= is a connection of another thread; open one in this thread, or with check_same_thread=False")
         return explain(cause, "the database of on=")
 
 

@@ -17,12 +17,13 @@ from contextlib import closing, contextmanager
 from typing import Any, Final, TypeVar
 
 from holdfast.errors import HoldfastError, StoreUnavailable
-from holdfast.store.adapters import AsyncBorrowed, Borrowed, borrow
+from holdfast.store.adapters import AsyncBorrowed, Borrowed
 from holdfast.store.clock import Clock, SystemClock
 from holdfast.store.commits import Commits, Entry, Share, accept, refuse, shares
 from holdfast.store.enqueue import Plain
 from holdfast.store.migrate import Migration, pending
 from holdfast.store.op import Make, Moment, Statement, drive
+from holdfast.store.sqlite.borrow import borrow
 from holdfast.store.sqlite.connection import Connection, StoreWatcher, connect, patiently
 from holdfast.store.sqlite.place import check_place, create_private, explain
 from holdfast.store.sqlite.schema import PACKAGE, apply_pending, version_of

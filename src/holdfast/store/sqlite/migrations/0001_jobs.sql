@@ -157,6 +157,11 @@ CREATE TABLE holdfast_meter (
     PRIMARY KEY (day, lane, name)
 ) WITHOUT ROWID;
 
+-- From where another database is being moved into this one; empty when that is done.
+CREATE TABLE holdfast_move (
+    origin TEXT PRIMARY KEY NOT NULL
+) WITHOUT ROWID;
+
 -- One statement writes a whole job that is ready and has nothing special about it: a fifth of what an enqueue costs.
 CREATE VIEW holdfast_new_job AS
 SELECT job.seq, job.lane, job.state, job.priority, job.attempts_max, job.created_at, body.id, body.arguments, body.meta,

@@ -1,1 +1,2 @@
-SELECT seq, token, kind FROM holdfast_notice WHERE worker = :worker
+-- Read and cleared at once.
+DELETE FROM holdfast_notice WHERE worker = :worker RETURNING seq, token, kind

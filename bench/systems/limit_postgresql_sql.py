@@ -1,0 +1,57 @@
+"""The statements of the limit on PostgreSQL. Rows are named by arrays, so that no plan can flip to a scan of a table."""
+
+PLAIN = """
+CREATE TABLE IF NOT EXISTS plain (
+    seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id text COLLATE "C" NOT NULL UNIQUE, lane integer, state text,
+    priority integer, attempt integer, attempts_max integer, created_at bigint, arguments text)
+"""
+
+INSERT_PLAIN = """
+INSERT INTO plain (id, lane, state, priority, attempt, attempts_max, created_at, arguments)
+VALUES (%s, 1, 'ready', 100, 0, 3, %s, %s)
+"""
+
+INSERT_MANY = """
+WITH run AS MATERIALIZED (SELECT nextval('holdfast.job_seq') AS first),
+new AS MATERIALIZED (
+    SELECT run.first + given.number - 1 AS seq, given.id, given.arguments
+      FROM run, unnest(%(ids)s::text[], %(arguments)s::text[]) WITH ORDINALITY AS given (id, arguments, number)),
+job AS (
+    INSERT INTO holdfast.job (seq, created_at, lane, priority, attempts_max, state)
+    SELECT seq, %(now)s, 1, 100, 3, 'ready' FROM new),
+body AS (INSERT INTO holdfast.body (seq, id, arguments) SELECT seq, id, arguments FROM new),
+ready AS (INSERT INTO holdfast.ready (lane, priority, seq) SELECT 1, 100, seq FROM new)
+INSERT INTO holdfast.event (job, at, number, kind) SELECT seq, %(now)s, 1, 'enqueued' FROM new
+"""
+
+CLAIM = """
+WITH taken AS (
+    DELETE FROM holdfast.ready WHERE ctid = ANY (ARRAY (
+        SELECT ctid FROM holdfast.ready WHERE lane = 1 AND (priority, seq) > (100, %(after)s)
+         ORDER BY lane, priority, seq LIMIT %(batch)s FOR UPDATE SKIP LOCKED))
+    RETURNING seq),
+started AS (
+    UPDATE holdfast.job
+       SET state = 'running', attempt = attempt + 1, token = token + 1, event_count = event_count + 1, started_at = %(now)s
+     WHERE seq = ANY (ARRAY (SELECT seq FROM taken))
+    RETURNING seq, token, attempt, event_count),
+leased AS (
+    INSERT INTO holdfast.running (seq, worker, lease, token, lane) SELECT seq, 1, 15000000, token, 1 FROM started),
+told AS (
+    INSERT INTO holdfast.event (job, at, number, kind) SELECT seq, %(now)s, event_count, 'started' FROM started)
+SELECT seq, token, attempt, (SELECT arguments FROM holdfast.body WHERE body.seq = started.seq) FROM started
+"""
+
+SETTLE = """
+WITH ended AS (
+    DELETE FROM holdfast.running USING unnest(%(seqs)s::bigint[], %(tokens)s::integer[]) AS outcome (seq, token)
+     WHERE running.seq = ANY (%(seqs)s::bigint[]) AND running.seq = outcome.seq AND running.token = outcome.token
+    RETURNING running.seq),
+finished AS (
+    UPDATE holdfast.job SET state = 'succeeded', result = 'null', finished_at = %(now)s, event_count = event_count + 1
+     WHERE seq = ANY (ARRAY (SELECT seq FROM ended))
+    RETURNING seq, event_count),
+kept AS (
+    INSERT INTO holdfast.finished (finished_at, seq, lane, state) SELECT %(now)s, seq, 1, 'succeeded' FROM finished)
+INSERT INTO holdfast.event (job, at, number, kind) SELECT seq, %(now)s, event_count, 'succeeded' FROM finished
+"""

@@ -1,0 +1,190 @@
+"""A connection to the server, set up as every one of ours must be, that runs our statements and waits for none for ever."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from typing import Any, Final, Protocol, cast
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+from psycopg.types.numeric import Int8Dumper
+
+from holdfast.errors import StoreUnavailable
+from holdfast.store.clock import Clock
+from holdfast.store.op import Row, Statement
+from holdfast.store.postgres.clock import ServerClock, own_micros
+from holdfast.store.postgres.place import CALL_SECONDS, SERVER_OLDEST, SETTINGS_LOCAL, Place, options_of
+from holdfast.store.postgres.schema import Raw, verbs
+from holdfast.store.store import Probe
+
+PREPARE_AFTER: Final = 5
+PREPARED_MAX: Final = 400
+MARGIN_SECONDS: Final = 2.0  # the server's own timeout comes first: it leaves the connection usable
+
+_NOW: Final = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+_CLOCK: Final = f"SELECT {_NOW}"
+_TIMELINE: Final = "SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
+_BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED; "
+_STARTED: Final = f"SELECT pg_current_xact_id()::text, {_NOW}"
+_FATE: Final = "SELECT pg_xact_status($1::text::xid8)"
+
+LOUD: Final = frozenset({
+    "add_job", "add_jobs", "add_ready", "ready_jobs", "restart_job", "move_jobs", "succeed_jobs", "promote_jobs", "add_notices",
+    "record_events", "count_events", "set_progress", "delete_jobs", "end_leases",
+})  # fmt: skip
+"""Verbs that somebody may be waiting for: jobs become ready, move, or say something."""
+
+
+class Timeout(psycopg.OperationalError):
+    """The server did not answer at all. Whether it did what it was asked is not known."""
+
+
+class Bounded(psycopg.Connection[tuple[Any, ...]]):
+    """psycopg's, but no answer is waited for longer than so many seconds: then the connection is closed."""
+
+    bound_seconds = CALL_SECONDS + MARGIN_SECONDS
+
+    def wait(self, gen: Any, *rest: Any, **options: Any) -> Any:
+        try:
+            return super().wait(_bounded(gen, self.bound_seconds), *rest, **options)
+        except Timeout:
+            self.close()
+            raise
+
+
+def _bounded(steps: Generator[Any, Any, Any], seconds: float) -> Generator[Any, Any, Any]:
+    """The same steps; psycopg comes by every tenth of a second, with 0 if there was nothing to read or write."""
+    deadline = time.monotonic() + seconds
+    try:
+        ready = yield next(steps)
+        while True:
+            if not ready and time.monotonic() > deadline:
+                raise Timeout(f"no answer for {seconds:g} seconds")
+            ready = yield steps.send(ready)
+    except StopIteration as end:
+        return end.value
+
+
+class Probed(Protocol):
+    """Who may want to be told of statements."""
+
+    probe: Probe | None
+
+
+class Connection:
+    """A psycopg connection in autocommit that runs our statements. For one thread at a time."""
+
+    def __init__(self, raw: Raw, place: Place, probed: Probed, timeline: str | None) -> None:
+        self.raw, self.timeline = raw, timeline
+        self._probed = probed
+        self._sql = verbs(place.schema)
+        self._cursor = psycopg.RawCursor(raw)
+        self._begin = f"{_BEGIN}{SETTINGS_LOCAL + '; ' if place.pooled else ''}{_STARTED}"
+        self.identity: str | None = None
+        self.transaction: str | None = None
+        self.loud = False
+
+    def run(self, statement: Statement) -> list[Row]:
+        verb, parameters, rows = statement
+        probe = self._probed.probe
+        if probe is not None:
+            probe(verb)
+        if verb in LOUD:
+            self.loud = True
+        sql, cursor = self._sql[verb], self._cursor
+        if not sql.text:
+            return []  # another verb does this one's work here
+        if rows is not None:
+            cursor.executemany(sql.numbered, rows)
+            return []
+        cursor.execute(sql.numbered, sql.values(parameters))
+        return cursor.fetchall() if cursor.description is not None else []
+
+    def look(self, verb: str) -> list[Row]:
+        """A verb without parameters, of which nobody is told: it is no part of an operation."""
+        return self._cursor.execute(self._sql[verb].numbered).fetchall()
+
+    def begin(self, clock: Clock) -> None:
+        """In one round trip: a transaction, its number, by which its fate can be asked for later, and the server's time."""
+        asked_at = own_micros()
+        self._cursor.execute(self._begin, prepare=False)
+        while self._cursor.nextset():
+            pass
+        started = cast(tuple[str, int], self._cursor.fetchone())
+        self.transaction, self.loud = started[0], False
+        if isinstance(clock, ServerClock) and clock.is_stale():
+            clock.learn(started[1], asked_at, own_micros())
+
+    def commit(self) -> None:
+        """A transaction in which a statement failed ends as if nothing was wrong, but it was rolled back."""
+        self._cursor.execute("COMMIT", prepare=False)
+        if self._cursor.statusmessage != "COMMIT":
+            raise psycopg.OperationalError(f"the transaction was rolled back ({self._cursor.statusmessage})")
+
+    def command(self, text: str) -> None:
+        self._cursor.execute(text, prepare=False)
+
+    @property
+    def in_transaction(self) -> bool:
+        return self.raw.info.transaction_status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN)
+
+    def fate(self, transaction: str) -> str | None:
+        """What became of a transaction: committed, aborted, in progress; None if the server does not know any more."""
+        found = self._cursor.execute(_FATE, (transaction,)).fetchone()
+        return None if found is None else found[0]
+
+    def look_at_clock(self, clock: ServerClock) -> None:
+        asked_at = own_micros()
+        found = cast(tuple[int], self._cursor.execute(_CLOCK).fetchone())
+        clock.learn(found[0], asked_at, own_micros())
+
+    def close(self) -> None:
+        self.raw.close()
+
+
+def connect(place: Place, prepares: bool = True) -> Raw:
+    raw = Bounded.connect(
+        place.conninfo,
+        autocommit=True,
+        prepare_threshold=PREPARE_AFTER if prepares and not place.pooled else None,
+        row_factory=tuple_row,
+        cursor_factory=psycopg.RawCursor,
+        **options_of(place),  # type: ignore[arg-type]
+    )
+    try:
+        raw.prepared_max = PREPARED_MAX
+        raw.adapters.register_dumper(int, Int8Dumper)  # else every size of a number is a statement of its own
+        if raw.info.server_version < SERVER_OLDEST:
+            version = raw.info.server_version // 10_000
+            raise StoreUnavailable(f"{place.shown} is PostgreSQL {version}; Holdfast needs 14 or newer")
+        encoding = raw.info.parameter_status("server_encoding")
+        if encoding not in ("UTF8", None):
+            raise StoreUnavailable(f"{place.shown} stores text as {encoding}; create the database with ENCODING 'UTF8'")
+        return raw
+    except BaseException:
+        raw.close()
+        raise
+
+
+def opened(raw: Raw, place: Place, probed: Probed, clock: Clock) -> Connection:
+    """Ready for use: it is known which database this is, what time it is there, and which line of its history it is on."""
+    connection = Connection(raw, place, probed, _timeline(raw))
+    connection.identity = connection.look("whereabouts")[0][1]
+    if isinstance(clock, ServerClock):
+        connection.look_at_clock(clock)
+    return connection
+
+
+def _timeline(raw: Raw) -> str | None:
+    """Changes when another server takes over, whose transaction numbers may mean others; None where one cannot ask."""
+    try:
+        found = raw.execute(_TIMELINE).fetchone()
+    except (psycopg.ProgrammingError, psycopg.NotSupportedError, psycopg.InternalError):
+        return None
+    except psycopg.OperationalError:
+        if raw.closed:
+            raise
+        return None
+    return None if found is None else found[0]

@@ -1,0 +1,286 @@
+"""One PostgreSQL database for many threads, processes and machines.
+
+A few connections write, each with a group of callers that share its transactions; a few read, and one tells others of commits.
+Plain jobs, which wait for nobody's lock, have a writer of their own: what has to wait for a row holds up none of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+import psycopg
+
+from holdfast.errors import StoreUnavailable
+from holdfast.store.adapters import AsyncBorrowed, Borrowed
+from holdfast.store.clock import Clock
+from holdfast.store.commits import Commits
+from holdfast.store.enqueue import Plain
+from holdfast.store.migrate import Migration, pending
+from holdfast.store.op import Make, Moment, drive
+from holdfast.store.postgres.bell import Bell
+from holdfast.store.postgres.borrow import borrow
+from holdfast.store.postgres.clock import ServerClock
+from holdfast.store.postgres.connection import Connection, connect, opened
+from holdfast.store.postgres.listen import Listener
+from holdfast.store.postgres.place import (
+    CALL_SECONDS,
+    CHANNEL,
+    explain,
+    is_lost,
+    is_mixed_up,
+    is_refused_by_pooler,
+    is_stale_plan,
+    place_of,
+)
+from holdfast.store.postgres.schema import PACKAGE, Raw, apply_pending, version_of
+from holdfast.store.postgres.writer import Patience, Writer
+from holdfast.store.store import Probe
+
+T = TypeVar("T")
+WRITERS: Final = 4
+READERS_MAX: Final = 8
+SMALL_JOBS_MAX: Final = 16
+"""More jobs than that in one go would make the others wait."""
+
+
+class PostgresStore:
+    """The store behind a `postgresql://` URL. Opened on first use; safe to share between threads and across fork."""
+
+    dialect: Final = "postgresql"
+
+    def __init__(self, url: str, *, clock: Clock | None = None, listen_url: str | None = None, writers: int = WRITERS) -> None:
+        self.place = place_of(url)
+        self._listen_place = None if listen_url is None else place_of(listen_url)
+        self.path = self.place.shown
+        self.clock: Clock = clock or ServerClock()
+        self.probe: Probe | None = None
+        self._writers = [Writer(self, self._submit) for _ in range(writers)]
+        self._bell = Bell(self._connect)
+        self._inherited: list[Any] = []
+        self._prepares = True
+        self._reset()
+        _stores.add(self)
+
+    def _reset(self) -> None:
+        self._opening = threading.Lock()
+        self._mutex = threading.Lock()
+        self._readers: list[Connection] = []
+        self._reading_now = threading.Semaphore(READERS_MAX)
+        self._executor: ThreadPoolExecutor | None = None
+        self._prepared = self._reached = False
+        self._identity: str | None = None
+        self.lanes: dict[tuple[str, str], int] = {}
+
+    def forget_after_fork(self) -> None:
+        """In a forked child: the parent's connections are kept, unused and unclosed, for to close one would end it there too."""
+        kept = [writer.forget() for writer in self._writers]
+        self._inherited.append((kept, self._bell.forget(), self._readers, self._executor))
+        self._reset()
+
+    @property
+    def commits(self) -> Commits:
+        """Those who wait for the first of the writers."""
+        return self._writers[0].commits
+
+    # Writing
+
+    def write(self, make: Make[T]) -> T:
+        """Run an operation in a transaction; returns when it is committed and synced."""
+        return self._writer_for(make).commits.write(make)
+
+    async def awrite(self, make: Make[T]) -> T:
+        return await self._writer_for(make).commits.awrite(make)
+
+    def _writer_for(self, make: Make[Any]) -> Writer:
+        first, *others = self._writers
+        if not others or (isinstance(make, Plain) and len(make.jobs) <= SMALL_JOBS_MAX):
+            return first
+        idle = next((writer for writer in others if writer.is_idle()), None)
+        return idle or min(others, key=lambda writer: len(writer.commits.waiting))
+
+    # Reading
+
+    def read(self, make: Make[T]) -> T:
+        """Run an operation that only reads; again, if its connection was lost."""
+        if not self._reading_now.acquire(timeout=CALL_SECONDS):
+            raise StoreUnavailable(f"{self.path}: {READERS_MAX} others read, and none of them ended in time; try again")
+        try:
+            with self._explained():
+                return self._patiently(lambda connection: drive(make(self.moment()), connection))
+        finally:
+            self._reading_now.release()
+
+    def _patiently(self, act: Callable[[Connection], T]) -> T:
+        patience = Patience()
+        while True:
+            try:
+                return self._with_reader(act)
+            except psycopg.Error as error:
+                if is_mixed_up(error):
+                    self.distrust_plans()
+                again = is_stale_plan(error) or (is_lost(error) and self._reached)
+                if not (again and patience.pause()):
+                    raise
+
+    def _with_reader(self, act: Callable[[Connection], T]) -> T:
+        pool = self._readers
+        connection = self._reading()
+        try:
+            if isinstance(self.clock, ServerClock) and self.clock.is_stale():
+                connection.look_at_clock(self.clock)
+            value = act(connection)
+        except (psycopg.Error, KeyboardInterrupt):
+            connection.close()
+            raise
+        except BaseException:
+            self._give_back(connection, pool)
+            raise
+        self._give_back(connection, pool)
+        return value
+
+    async def aread(self, make: Make[T]) -> T:
+        return await asyncio.wrap_future(self._submit(lambda: self.read(make)))
+
+    def watcher(self) -> Listener:
+        """Waits for commits of other processes and of this one."""
+        listen = self._listen_place or self.place
+        return Listener(lambda: connect(listen, prepares=False), self._ask)
+
+    def _ask(self, word: str) -> None:
+        """Through a connection that others use: a word that comes back proves that theirs would."""
+        self._patiently(lambda connection: connection.raw.execute("SELECT pg_notify($1, $2)", (CHANNEL, word)))
+
+    def borrow(self, connection: Any) -> Borrowed | AsyncBorrowed:
+        """Our side of a caller's connection to the same database. Nothing is opened yet."""
+        return borrow(connection, self.place, self.clock, self._identity, self)
+
+    # Opening
+
+    def version(self) -> int:
+        """The version of its layout; 0 before the first migration."""
+        with self._explained():
+            raw = self._connect()
+            try:
+                return version_of(raw, self.place.schema)
+            finally:
+                raw.close()
+
+    def migrate(self) -> list[Migration]:
+        """Bring it to this version's layout; what was applied."""
+        with self._opening, self._explained():
+            return self._prepare()
+
+    def close(self) -> None:
+        """Waits for the commits that go on. Reads that go on close their connections when they end."""
+        for writer in self._writers:
+            writer.close()
+        self._bell.close()
+        with self._mutex:
+            readers, executor = self._readers, self._executor
+            self._readers, self._executor = [], None
+            self._prepared, self._identity = False, None
+            self.lanes = {}  # the database may be another one when it is opened again
+        for reader in readers:
+            reader.close()
+        if executor is not None:
+            executor.shutdown(wait=False)
+
+    def open(self) -> Connection:
+        """A new connection to a database that is known to be of this version's layout."""
+        with self._opening:
+            if not self._prepared:
+                self._prepare()
+                self._prepared = True
+        raw = self._connect()
+        try:
+            connection = opened(raw, self.place, self, self.clock)
+            self._identity = connection.identity
+            return connection
+        except BaseException:
+            raw.close()
+            raise
+
+    def _prepare(self) -> list[Migration]:
+        raw = self._connect()
+        try:
+            if not pending(PACKAGE, version_of(raw, self.place.schema), self.path):
+                return []
+            return apply_pending(raw, self.place.schema, self.path, self.clock.now(), self.tell)
+        finally:
+            raw.close()
+
+    def _connect(self) -> Raw:
+        try:
+            raw = connect(self.place, self._prepares)
+        except psycopg.OperationalError as error:
+            if self.place.pooled or not is_refused_by_pooler(error):
+                raise
+            self.place = self.place._replace(pooled=True)
+            raw = connect(self.place, self._prepares)
+        self._reached = True
+        return raw
+
+    def _reading(self) -> Connection:
+        with self._mutex:
+            if self._readers:
+                return self._readers.pop()
+        return self.open()
+
+    def _give_back(self, connection: Connection, pool: list[Connection]) -> None:
+        """To the pool it was taken for; that is no longer ours if the store was closed meanwhile."""
+        with self._mutex:
+            kept = pool is self._readers and len(pool) < READERS_MAX and not connection.raw.closed
+            if kept:
+                pool.append(connection)
+        if not kept:
+            connection.close()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            raise explain(error, self.path) from error
+
+    def _submit(self, work: Callable[[], T]) -> Future[T]:
+        with self._mutex:  # so that nobody closes the executor between our look at it and our use of it
+            if self._executor is None:
+                threads = len(self._writers) + READERS_MAX
+                self._executor = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="holdfast-store")
+            return self._executor.submit(work)
+
+    # What its writers ask of it
+
+    def moment(self) -> Moment:
+        return Moment(self.clock.now(), self.clock.tick(), self.clock.boot())
+
+    def tell(self, what: str) -> None:
+        if self.probe is not None:
+            self.probe(what)
+
+    def ring(self) -> None:
+        self._bell.ring()
+
+    def knows_server(self) -> bool:
+        return self._reached
+
+    def distrust_plans(self) -> None:
+        self._prepares = False
+
+
+_stores: weakref.WeakSet[PostgresStore] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for store in list(_stores):
+        store.forget_after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,1 @@
+DELETE FROM holdfast.notice WHERE worker = :worker::bigint

@@ -1,0 +1,1 @@
+DELETE FROM holdfast.body WHERE seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])

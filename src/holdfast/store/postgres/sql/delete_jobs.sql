@@ -1,0 +1,1 @@
+DELETE FROM holdfast.job WHERE seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])

@@ -1,0 +1,1 @@
+DELETE FROM holdfast.running WHERE seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])

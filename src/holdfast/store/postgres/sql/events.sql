@@ -1,0 +1,2 @@
+SELECT number, kind, at, data FROM holdfast.event
+ WHERE job = :seq::bigint AND number > :after::bigint ORDER BY number LIMIT :limit::bigint

@@ -1,0 +1,26 @@
+-- The oldest of them, as many as have :events_max events together, but at least one: a batch must not last for long.
+-- Those on whose key somebody is deciding are left for later: that one may be waiting for the job.
+WITH old AS MATERIALIZED (
+    SELECT seq, finished_at FROM holdfast.finished WHERE finished_at < :before::bigint
+     ORDER BY finished_at, seq LIMIT :limit::bigint FOR UPDATE SKIP LOCKED
+),
+keyed AS MATERIALIZED (
+    SELECT old.seq, body.key
+      FROM old
+     CROSS JOIN LATERAL (SELECT key FROM holdfast.body WHERE seq = old.seq AND key IS NOT NULL OFFSET 0) AS body
+     WHERE EXISTS (SELECT 1 FROM holdfast.key AS held WHERE held.key = body.key AND held.seq = old.seq)
+),
+ours AS MATERIALIZED (
+    SELECT keyed.seq
+      FROM keyed
+      JOIN holdfast.key AS held ON held.key = keyed.key AND held.seq = keyed.seq
+       FOR UPDATE OF held SKIP LOCKED
+),
+aged AS (
+    SELECT old.seq, row_number() OVER by_age AS place, sum(job.event_count) OVER by_age AS events
+      FROM old
+     CROSS JOIN LATERAL (SELECT event_count FROM holdfast.job WHERE seq = old.seq OFFSET 0) AS job
+     WHERE old.seq NOT IN (SELECT seq FROM keyed EXCEPT SELECT seq FROM ours)
+    WINDOW by_age AS (ORDER BY old.finished_at, old.seq)
+)
+SELECT coalesce(json_agg(seq ORDER BY place), '[]')::text FROM aged WHERE place = 1 OR events <= :events_max::bigint

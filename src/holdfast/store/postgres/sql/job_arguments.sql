@@ -1,0 +1,1 @@
+SELECT arguments FROM holdfast.body WHERE seq = :seq::bigint

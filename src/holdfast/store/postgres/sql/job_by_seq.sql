@@ -1,0 +1,1 @@
+SELECT * FROM holdfast.browse WHERE seq = :seq::bigint

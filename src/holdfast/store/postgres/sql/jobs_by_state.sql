@@ -1,0 +1,14 @@
+-- For the states that have a narrow table of their own, which is far smaller than all of history. direction: 1 oldest, -1 newest.
+SELECT found.*
+  FROM (SELECT narrow.seq
+          FROM (SELECT seq, lane FROM holdfast.ready WHERE :state::text = 'ready'
+                UNION ALL SELECT seq, lane FROM holdfast.scheduled WHERE :state::text = 'scheduled'
+                UNION ALL SELECT seq, lane FROM holdfast.running WHERE :state::text = 'running'
+                UNION ALL SELECT seq, lane FROM holdfast.finished WHERE state = :state::text AND state <> 'succeeded') AS narrow
+          JOIN holdfast.lane AS lane ON lane.lane = narrow.lane
+         WHERE (:cursor::bigint IS NULL OR narrow.seq * :direction::bigint > :cursor::bigint * :direction::bigint)
+           AND (:queue::text IS NULL OR lane.queue = :queue::text)
+           AND (:task::text IS NULL OR lane.task = :task::text)
+         ORDER BY narrow.seq * :direction::bigint LIMIT :limit::bigint) AS page
+ CROSS JOIN LATERAL (SELECT * FROM holdfast.browse WHERE browse.seq = page.seq OFFSET 0) AS found
+ ORDER BY found.seq * :direction::bigint

@@ -1,0 +1,11 @@
+SELECT found.*
+  FROM (SELECT job.seq
+          FROM holdfast.job AS job
+          JOIN holdfast.lane AS lane ON lane.lane = job.lane
+         WHERE job.seq > coalesce(:cursor::bigint, 0)
+           AND (:state::text IS NULL OR job.state = :state::text)
+           AND (:queue::text IS NULL OR lane.queue = :queue::text)
+           AND (:task::text IS NULL OR lane.task = :task::text)
+         ORDER BY job.seq LIMIT :limit::bigint) AS page
+ CROSS JOIN LATERAL (SELECT * FROM holdfast.browse WHERE browse.seq = page.seq OFFSET 0) AS found
+ ORDER BY found.seq

@@ -1,0 +1,1 @@
+SELECT lane, queue, task FROM holdfast.lane

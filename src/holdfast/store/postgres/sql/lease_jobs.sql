@@ -1,0 +1,1 @@
+-- Nothing to do: start_jobs has done it.

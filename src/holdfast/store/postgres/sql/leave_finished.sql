@@ -1,0 +1,1 @@
+DELETE FROM holdfast.finished WHERE finished_at = :finished_at::bigint AND seq = :seq::bigint

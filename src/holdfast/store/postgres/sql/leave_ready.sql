@@ -1,0 +1,1 @@
+DELETE FROM holdfast.ready WHERE lane = :lane::integer AND priority = :priority::integer AND seq = :seq::bigint

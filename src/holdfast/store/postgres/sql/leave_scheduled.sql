@@ -1,0 +1,1 @@
+DELETE FROM holdfast.scheduled WHERE run_after = :run_after::bigint AND seq = :seq::bigint

@@ -1,0 +1,1 @@
+-- Nothing to do: rows are locked where they are looked at.

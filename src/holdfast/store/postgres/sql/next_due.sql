@@ -1,0 +1,1 @@
+SELECT min(run_after) FROM holdfast.scheduled

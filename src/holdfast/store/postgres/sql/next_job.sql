@@ -1,0 +1,2 @@
+-- The first of 4096 numbers that nobody else is given.
+SELECT nextval('holdfast.job_seq')

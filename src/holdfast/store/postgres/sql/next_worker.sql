@@ -1,0 +1,1 @@
+SELECT nextval('holdfast.worker_seq')

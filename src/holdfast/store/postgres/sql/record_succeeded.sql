@@ -1,0 +1,1 @@
+-- Nothing to do: succeed_jobs has done it.

@@ -1,0 +1,1 @@
+DELETE FROM holdfast.worker WHERE id = :worker::bigint

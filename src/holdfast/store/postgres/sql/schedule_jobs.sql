@@ -1,0 +1,2 @@
+INSERT INTO holdfast.scheduled (run_after, seq, lane)
+SELECT run_after, seq, lane FROM holdfast.job WHERE seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])

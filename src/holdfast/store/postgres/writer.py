@@ -1,0 +1,292 @@
+"""One connection that writes, and the callers that wait for it: they share its transactions (`store/commits`).
+
+What was not committed is done again from the start, on a new connection if the old one is gone, for a few seconds. A commit
+that was sent and not answered is never simply sent again: the server is asked what became of the transaction.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import Any, Final, Protocol, TypeVar
+
+import psycopg
+from psycopg import errors
+
+from holdfast.errors import HoldfastError, StoreUnavailable
+from holdfast.store.clock import Clock
+from holdfast.store.commits import Commits, Entry, Share, accept, refuse, shares
+from holdfast.store.enqueue import Plain
+from holdfast.store.op import Make, Moment, Statement, drive
+from holdfast.store.postgres.clock import ServerClock
+from holdfast.store.postgres.connection import Connection
+from holdfast.store.postgres.place import explain, is_lost, is_mixed_up, is_stale_plan, unknown_outcome
+
+T = TypeVar("T")
+PATIENCE_SECONDS: Final = 5.0
+PAUSE_SECONDS: Final = (0.01, 0.5)
+
+_REFUSED: Final = (
+    psycopg.IntegrityError, psycopg.DataError, psycopg.ProgrammingError, psycopg.InterfaceError, psycopg.NotSupportedError,
+    errors.QueryCanceled, errors.LockNotAvailable,
+)  # fmt: skip
+"""What is wrong with one statement, its values, or the rows it waits for; not with the server."""
+_CONTENDED: Final = (errors.SerializationFailure, errors.DeadlockDetected)
+
+
+class NotKept(psycopg.OperationalError):
+    """A commit without an answer, of which the server says that it came to nothing."""
+
+
+class Home(Protocol):
+    """The store, as its writers see it."""
+
+    clock: Clock
+
+    @property
+    def path(self) -> str: ...
+    def moment(self) -> Moment: ...
+    def tell(self, what: str) -> None: ...
+    def open(self) -> Connection:
+        """A new connection to a database that is known to be of this version's layout."""
+
+    def knows_server(self) -> bool:
+        """Whether it was reached before, so that it is worth waiting for it to come back."""
+
+    def distrust_plans(self) -> None:
+        """There is a pooler in between that mixes up prepared statements: do without."""
+
+    def ring(self) -> None:
+        """Something was committed that somebody may be waiting for."""
+
+
+class Patience:
+    """How long it is worth to try again, and the pauses between: none before the second try, then longer ones."""
+
+    def __init__(self, seconds: float = PATIENCE_SECONDS) -> None:
+        self._deadline = time.monotonic() + seconds
+        self._pause = 0.0
+
+    def pause(self) -> bool:
+        """False when it has run out."""
+        if time.monotonic() + self._pause > self._deadline:
+            return False
+        time.sleep(self._pause * random.uniform(0.5, 1.0))
+        low, high = PAUSE_SECONDS
+        self._pause = min(high, max(low, self._pause * 2))
+        return True
+
+
+class Writer:
+    def __init__(self, home: Home, submit: Callable[[Callable[[], None]], object]) -> None:
+        self._home = home
+        self._connection: Connection | None = None
+        self.commits = Commits(self._commit_alone, self._commit, lambda: None, submit)
+
+    def is_idle(self) -> bool:
+        return not (self.commits.busy.locked() or self.commits.waiting)
+
+    def forget(self) -> Connection | None:
+        """In a forked child: nobody waits, and the parent's connection is not ours to use or to close."""
+        self.commits.forget()
+        inherited, self._connection = self._connection, None
+        return inherited
+
+    def close(self) -> None:
+        with self.commits.paused() as paused:
+            connection, self._connection = self._connection, None
+            if paused and connection is not None:  # else it closes when the commit that we are inside of lets go of it
+                connection.close()
+
+    # Committing
+
+    def _commit_alone(self, make: Make[T]) -> T:
+        single = make.at_once(self._home.moment()) if isinstance(make, Plain) else None
+        try:
+            if single is not None:
+                self._commit_single(single[0])
+                return single[1]  # type: ignore[return-value]
+            return self._transact(lambda connection, moment: drive(make(moment), connection), lambda: None)
+        except psycopg.Error as error:
+            raise self._reason(error) from error
+
+    def _commit(self, batch: list[Entry[Any]]) -> None:
+        try:
+            self._transact(lambda connection, moment: self._run_all(connection, batch, moment), lambda: accept(batch))
+        except (psycopg.Error, HoldfastError) as error:
+            refuse([entry for entry in batch if not entry.done], self._reason(error))
+        except BaseException:
+            refuse([entry for entry in batch if not entry.done], self._interrupted())
+            raise
+
+    def _commit_single(self, statement: Statement) -> None:
+        """A statement by itself is a transaction. It makes a job with an id that nobody else has: to do it twice is refused."""
+        patience, doubtful = Patience(), False
+        while True:
+            running = False
+            try:
+                connection = self._open()
+                for step in ("begin", "commit"):
+                    self._home.tell(step)
+                running = True
+                connection.run(statement)
+                break
+            except errors.UniqueViolation:
+                if not doubtful:
+                    raise
+                break  # the try before this one was kept
+            except psycopg.Error as error:
+                doubtful = doubtful or (running and self._is_lost(error))
+                if self._again(error, patience):
+                    continue
+                if doubtful:
+                    raise unknown_outcome(self._home.path) from error
+                raise
+            except BaseException:
+                self._drop()
+                raise
+        self._home.ring()
+        self._home.tell("committed")
+        self._look_at_clock(connection)
+
+    def _look_at_clock(self, connection: Connection) -> None:
+        """Now and then, after the work: who only ever sends single statements begins no transaction that would tell."""
+        clock = self._home.clock
+        if isinstance(clock, ServerClock) and clock.is_stale():
+            try:
+                connection.look_at_clock(clock)
+            except psycopg.Error:
+                self._drop()
+
+    def _transact(self, run: Callable[[Connection, Moment], T], kept: Callable[[], None]) -> T:
+        """Begin, run, commit. `kept` is called as soon as it is known that nothing can undo it."""
+        patience = Patience()
+        while True:
+            try:
+                return self._try(run, kept)
+            except psycopg.Error as error:
+                if not self._again(error, patience):
+                    raise
+
+    def _try(self, run: Callable[[Connection, Moment], T], kept: Callable[[], None]) -> T:
+        home, committing = self._home, False
+        connection = self._open()
+        try:
+            home.tell("begin")
+            if connection.in_transaction:
+                connection.command("ROLLBACK")  # an interrupt can leave one behind that was begun for nobody
+            connection.begin(home.clock)
+            value = run(connection, home.moment())
+            home.tell("commit")
+            committing = True
+            connection.commit()
+        except BaseException as error:
+            doubtful = committing and (not isinstance(error, Exception) or self._is_lost(error))
+            if not doubtful:
+                self._undo(connection, keep=isinstance(error, Exception))
+                raise
+            self._drop()
+            fate = self._fate(connection)
+            if fate == "committed":
+                kept()
+            if not isinstance(error, Exception):
+                raise
+            if fate == "aborted":
+                raise NotKept(str(error)) from error
+            if fate != "committed":
+                raise unknown_outcome(home.path) from error
+            return value
+        kept()
+        if connection.loud:
+            home.ring()
+        home.tell("committed")
+        return value
+
+    def _run_all(self, connection: Connection, batch: list[Entry[Any]], moment: Moment) -> None:
+        for entry in batch:
+            entry.value = entry.error = None  # of a try before this one
+        for share in shares(batch):
+            self._run(connection, share, moment, alone=len(share.entries) == len(batch))
+
+    def _run(self, connection: Connection, share: Share, moment: Moment, alone: bool) -> None:
+        """If it fails, only that is undone; an error of the server itself undoes the whole batch."""
+        if not alone:
+            connection.command("SAVEPOINT holdfast")
+        try:
+            share.answer(drive(share.make(moment), connection))
+        except Exception as error:
+            if isinstance(error, psycopg.Error) and (is_stale_plan(error) or not isinstance(error, _REFUSED)):
+                raise
+            share.fail(self._reason(error))
+            connection.command("ROLLBACK; BEGIN" if alone else "ROLLBACK TO holdfast")
+        if not alone:
+            connection.command("RELEASE holdfast")
+
+    # When something is wrong
+
+    def _again(self, error: psycopg.Error, patience: Patience) -> bool:
+        """Whether nothing was kept and another try may go better; it is then time for it."""
+        if is_stale_plan(error):
+            if is_mixed_up(error):
+                self._home.distrust_plans()
+            self._drop()
+        elif self._is_lost(error):
+            if self._connection is None and not self._home.knows_server():
+                return False
+            self._drop()
+        elif not isinstance(error, (NotKept, *_CONTENDED)):
+            return False
+        return patience.pause()
+
+    def _fate(self, connection: Connection) -> str | None:
+        """What became of the transaction of a connection that is gone; None if that cannot be found out."""
+        patience = Patience()
+        while connection.transaction is not None:
+            try:
+                asked = self._open()
+                if connection.timeline is None or asked.timeline != connection.timeline:
+                    return None  # another server has taken over: it may have given the number to another transaction
+                fate = asked.fate(connection.transaction)
+                if fate != "in progress":
+                    return fate
+            except (psycopg.Error, StoreUnavailable):
+                self._drop()
+            if not patience.pause():
+                break
+        return None
+
+    def _is_lost(self, error: BaseException) -> bool:
+        """The connection is gone, or was never made."""
+        connection = self._connection
+        return is_lost(error) and (connection is None or connection.raw.closed or getattr(error, "sqlstate", None) is not None)
+
+    def _open(self) -> Connection:
+        if self._connection is None:
+            self._connection = self._home.open()
+        return self._connection
+
+    def _undo(self, connection: Connection, keep: bool) -> None:
+        """Nothing of what was begun stays; after an interrupt, which can come anywhere, the connection goes too."""
+        try:
+            if keep and not connection.raw.closed:
+                if connection.in_transaction:
+                    connection.command("ROLLBACK")
+                return
+        except psycopg.Error:
+            pass
+        if self._connection is connection:
+            self._drop()
+        else:
+            connection.close()
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _reason(self, error: Exception) -> Exception:
+        return explain(error, self._home.path) if isinstance(error, psycopg.Error) else error
+
+    def _interrupted(self) -> StoreUnavailable:
+        return StoreUnavailable(f"{self._home.path}: the write was interrupted; look whether the work is there and try again")

@@ -1,0 +1,2 @@
+-- Nothing to do: the file is locked.
+SELECT 1
