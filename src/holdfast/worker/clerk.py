@@ -33,6 +33,7 @@ BEATS_PER_LEASE: Final = 3
 TEND_SECONDS: Final = 1.0
 PRUNE_SECONDS: Final = 60.0
 LINGER_SECONDS: Final = 0.001
+NOTICE_SECONDS: Final = 0.05
 UNSTARTED_SECONDS: Final = 1.0
 RETRY_SECONDS: Final = (0.05, 2.0)
 
@@ -85,7 +86,7 @@ class Clerk:
         self._appetite = Appetite(desk)
         self._asleep = False
         self._look = True
-        self._tended_at = self._pruned_at = self._filed_at = 0.0
+        self._tended_at = self._pruned_at = self._filed_at = self._looked_at = 0.0
         self._failures = 0
         desk.call_clerk = self._outcome_came
 
@@ -177,7 +178,11 @@ class Clerk:
         beating = self._beat_due()
         room = 0 if closing else self._appetite.room()
         looking = room > 0 and (self._look or tending)
-        if not self._outbox.unsent and not beating and (self._look or tending):
+        quiet = not (self._outbox.unsent or beating)
+        if quiet and self._look and not (looking or tending) and now - self._looked_at < NOTICE_SECONDS:
+            return NOTICE_SECONDS  # somebody committed, perhaps ourselves: only a notice could be of interest now
+        if quiet and (self._look or tending):
+            self._looked_at = now
             looking, tending = self._store.read(self._anything(looking))
             self._look = False
             if not looking:
@@ -193,7 +198,7 @@ class Clerk:
                 report.written = False
             self._outbox.put_back(reports)
             raise
-        self._filed_at = now
+        self._filed_at = self._looked_at = now
         if tending:
             self._tended_at = now
         self._take_in(turn, reports)

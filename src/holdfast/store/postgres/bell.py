@@ -19,6 +19,7 @@ from holdfast.store.postgres.schema import Raw
 
 GAP_SECONDS: Final = 0.003
 IDLE_SECONDS: Final = 5.0
+_NOTIFY: Final = f"BEGIN; SET LOCAL synchronous_commit = off; NOTIFY {CHANNEL}; COMMIT"  # a hint need not be on the disk
 TRIES_AGAIN_SECONDS: Final = 1.0
 
 
@@ -81,7 +82,7 @@ class Bell:
             try:
                 if self._raw is None:
                     self._raw = self._connect()
-                self._raw.execute(f"NOTIFY {CHANNEL}")
+                self._raw.execute(_NOTIFY, prepare=False)
                 return
             except (psycopg.Error, HoldfastError):
                 raw, self._raw = self._raw, None

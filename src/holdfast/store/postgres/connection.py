@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from functools import cache
 from typing import Any, Final, Protocol, cast
 
 import psycopg
@@ -37,6 +40,10 @@ LOUD: Final = frozenset({
 """Verbs that somebody may be waiting for: jobs become ready, move, or say something."""
 
 
+_MAIN: Final = re.compile(r"^(SELECT|INSERT|UPDATE|DELETE)\b", re.MULTILINE)
+"""Where a verb's own statement begins: what stands in front of it, in WITH, is indented."""
+
+
 class Timeout(psycopg.OperationalError):
     """The server did not answer at all. Whether it did what it was asked is not known."""
 
@@ -67,6 +74,13 @@ def _bounded(steps: Generator[Any, Any, Any], seconds: float) -> Generator[Any, 
         return end.value
 
 
+@cache
+def answers(text: str) -> bool:
+    """Whether a statement gives back rows."""
+    main = _MAIN.search(text)
+    return main is not None and (main.group(1) == "SELECT" or "RETURNING" in text[main.start() :])
+
+
 class Probed(Protocol):
     """Who may want to be told of statements."""
 
@@ -85,6 +99,7 @@ class Connection:
         self.identity: str | None = None
         self.transaction: str | None = None
         self.loud = False
+        self._pipes, self._piped = not place.pooled and psycopg.Pipeline.is_supported(), False
 
     def run(self, statement: Statement) -> list[Row]:
         verb, parameters, rows = statement
@@ -93,14 +108,32 @@ class Connection:
             probe(verb)
         if verb in LOUD:
             self.loud = True
-        sql, cursor = self._sql[verb], self._cursor
+        sql = self._sql[verb]
         if not sql.text:
             return []  # another verb does this one's work here
+        if self._piped:
+            cursor: psycopg.RawCursor[Row] = psycopg.RawCursor(self.raw)  # each holds the answer to one statement
+        else:
+            cursor = self._cursor
         if rows is not None:
             cursor.executemany(sql.numbered, rows)
             return []
         cursor.execute(sql.numbered, sql.values(parameters))
-        return cursor.fetchall() if cursor.description is not None else []
+        return cursor.fetchall() if answers(sql.text) else []
+
+    @contextmanager
+    def piped(self) -> Iterator[None]:
+        """Inside, a statement of which no answer is needed is sent along with the next: every round trip is a chance for busy
+        threads to keep the interpreter for 5 ms. What failed is raised at the next answer, or at the end of this."""
+        if not self._pipes:
+            yield
+            return
+        with self.raw.pipeline():
+            self._piped = True
+            try:
+                yield
+            finally:
+                self._piped = False
 
     def look(self, verb: str) -> list[Row]:
         """A verb without parameters, of which nobody is told: it is no part of an operation."""

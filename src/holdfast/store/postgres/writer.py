@@ -18,7 +18,7 @@ from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.store.clock import Clock
 from holdfast.store.commits import Commits, Entry, Share, accept, refuse, shares
 from holdfast.store.enqueue import Plain
-from holdfast.store.op import Make, Moment, Statement, drive
+from holdfast.store.op import Make, Moment, Op, Statement, drive
 from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.connection import Connection
 from holdfast.store.postgres.place import explain, is_lost, is_mixed_up, is_stale_plan, unknown_outcome
@@ -107,7 +107,7 @@ class Writer:
             if single is not None:
                 self._commit_single(single[0])
                 return single[1]  # type: ignore[return-value]
-            return self._transact(lambda connection, moment: drive(make(moment), connection), lambda: None)
+            return self._transact(lambda connection, moment: self._drive(connection, make(moment)), lambda: None)
         except psycopg.Error as error:
             raise self._reason(error) from error
 
@@ -209,12 +209,16 @@ class Writer:
         for share in shares(batch):
             self._run(connection, share, moment, alone=len(share.entries) == len(batch))
 
+    def _drive(self, connection: Connection, op: Op[T]) -> T:
+        with connection.piped():
+            return drive(op, connection)
+
     def _run(self, connection: Connection, share: Share, moment: Moment, alone: bool) -> None:
         """If it fails, only that is undone; an error of the server itself undoes the whole batch."""
         if not alone:
             connection.command("SAVEPOINT holdfast")
         try:
-            share.answer(drive(share.make(moment), connection))
+            share.answer(self._drive(connection, share.make(moment)))
         except Exception as error:
             if isinstance(error, psycopg.Error) and (is_stale_plan(error) or not isinstance(error, _REFUSED)):
                 raise
