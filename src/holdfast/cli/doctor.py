@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -14,19 +14,20 @@ from rich.text import Text
 
 from holdfast.app import Holdfast
 from holdfast.cli import flags
+from holdfast.cli.checks import Check, Surroundings, size
 from holdfast.cli.clean import clean, one_line
 from holdfast.cli.facts import iso
 from holdfast.cli.screen import Column, document, facts_grid, line, print_grid, table
-from holdfast.cli.target import open_database
-from holdfast.cli.times import age, since, span
+from holdfast.cli.target import open_database, shown_url
+from holdfast.cli.times import age, span
 from holdfast.cli.trouble import FAILED
 from holdfast.domain.job import Job, moment_of
 from holdfast.domain.states import State
 from holdfast.errors import StoreUnavailable
 from holdfast.store import browse
 from holdfast.store.migrate import migrations, pending
+from holdfast.store.sqlite import schema as sqlite
 from holdfast.store.sqlite.place import NETWORK_FILE_SYSTEMS, check_place, file_system_of, parse_mountinfo
-from holdfast.store.sqlite.schema import PACKAGE
 
 SQLITE_SAFE: Final = (3, 51, 3)
 WAL_BYTES_MAX: Final = 256 * 1024 * 1024
@@ -48,12 +49,6 @@ _WORKER_COLUMNS: Final = (
 _MOUNTINFO: Final = "/proc/self/mountinfo"
 
 
-class Check(NamedTuple):
-    name: str
-    status: str
-    detail: str
-
-
 class Worker(NamedTuple):
     name: str
     host: str
@@ -62,15 +57,17 @@ class Worker(NamedTuple):
     running: int
     started_at: datetime
     beat_at: datetime
+    quiet_seconds: float
 
     @property
     def silent(self) -> bool:
-        return not self.by_hand and age(self.beat_at) > SILENT_SECONDS
+        return not self.by_hand and self.quiet_seconds > SILENT_SECONDS
 
 
 class Finding(NamedTuple):
-    """What the store itself could tell."""
+    """What the store itself could tell, at some moment by its own clock."""
 
+    now: datetime
     counts: dict[str, int]
     oldest: Job | None
     workers: list[Worker]
@@ -78,42 +75,58 @@ class Finding(NamedTuple):
 
 def doctor(
     context: typer.Context,
-    deep: Annotated[bool, typer.Option("--deep", help="Read the whole file and check its integrity.")] = False,
+    deep: Annotated[bool, typer.Option("--deep", help="Read all of it and check its integrity.")] = False,
     url: flags.Url = None,
     app: flags.App = None,
     json: flags.Json = False,
 ) -> int:
     """Check the database, its surroundings and its workers. Exits with 1 if something is broken."""
     with open_database(context, url, app) as store:
-        checks = [*_surroundings(store.store.path), *_schema(store)]
-        finding = None if any(check.status == "failed" for check in checks) else _ask(store)
-        if finding is not None:
-            checks += [*_life(finding)]
-        checks += [_integrity(store.store.path)] if deep else []
-    failed = any(check.status == "failed" for check in checks)
+        schema = list(_schema(store))
+        current = not _any_failed(schema)
+        around = _surroundings(store, current)
+        finding = None if _any_failed([*around.checks, *schema]) else _ask(store)
+        checks = [*around.checks, *schema, *([] if finding is None else _life(finding))]
+        checks += [_integrity(store)] if deep and (current or _is_file(store)) else []
+    ok = not _any_failed(checks)
     if json:
-        document(_document(store, checks, finding, ok=not failed))
+        document(_document(store, checks, around, finding, ok=ok))
     else:
-        _print(checks, finding)
-    return FAILED if failed else 0
+        _print(checks, around, finding)
+    return 0 if ok else FAILED
+
+
+def _any_failed(checks: Iterable[Check]) -> bool:
+    return any(check.status == "failed" for check in checks)
 
 
 # What to look at
 
 
-def _surroundings(path: str) -> Iterator[Check]:
+def _is_file(store: Holdfast) -> bool:
+    return store.store.dialect == "sqlite"
+
+
+def _surroundings(store: Holdfast, current: bool) -> Surroundings:
+    if _is_file(store):
+        return Surroundings(list(_around_file(store.store.path)))
+    from holdfast.cli.doctor_postgres import examine  # needs psycopg, which a file does without
+
+    return examine(store, current)
+
+
+def _around_file(path: str) -> Iterator[Check]:
     version = sqlite3.sqlite_version
     if sqlite3.sqlite_version_info >= SQLITE_SAFE:
         yield Check("sqlite", "ok", version)
     else:
         yield Check("sqlite", "warning", f"{version} {_OLD_SQLITE}")
-    size = os.path.getsize(path)
-    yield Check("file", "ok", f"{os.path.realpath(path)}, {_size(size)}")
+    yield Check("file", "ok", f"{os.path.realpath(path)}, {size(os.path.getsize(path))}")
     yield _place(path)
     yield from _modes(path)
     wal = os.path.getsize(f"{path}-wal") if os.path.exists(f"{path}-wal") else 0
     advice = ": a reader that never ends keeps it from being emptied; look for an open transaction"
-    yield Check("log", "ok", _size(wal)) if wal <= WAL_BYTES_MAX else Check("log", "warning", f"{_size(wal)}{advice}")
+    yield Check("log", "ok", size(wal)) if wal <= WAL_BYTES_MAX else Check("log", "warning", f"{size(wal)}{advice}")
 
 
 def _place(path: str) -> Check:
@@ -146,17 +159,17 @@ def _modes(path: str) -> Iterator[Check]:
 
 
 def _schema(store: Holdfast) -> Iterator[Check]:
-    known = migrations(PACKAGE)[-1].version
+    package = sqlite.PACKAGE if _is_file(store) else "holdfast.store.postgres"
+    known = migrations(package)[-1].version
     try:
         version = store.store.version()
-        due = pending(PACKAGE, version, store.store.path)
+        due = pending(package, version, store.store.path)
     except StoreUnavailable as error:
         yield Check("schema", "failed", str(error))
         return
     if due:
-        yield Check(
-            "schema", "failed", f"version {version}, this Holdfast needs {known}; run: holdfast migrate --url {store.url}"
-        )
+        command = f"holdfast migrate --url {shown_url(store)}"
+        yield Check("schema", "failed", f"version {version}, this Holdfast needs {known}; run: {command}")
     else:
         yield Check("schema", "ok", f"version {version}")
 
@@ -168,11 +181,12 @@ def _ask(store: Holdfast) -> Finding:
             counts[state] = counts.get(state, 0) + number
     oldest = store.jobs(state=State.READY, newest=False, limit=1)
     rows = store.store.read(lambda _: browse.workers())
+    now = store.store.clock.now()
     workers = [
-        Worker(name, host, pid, bool(by_hand), running, moment_of(started_at), moment_of(beat_at))
+        Worker(name, host, pid, bool(by_hand), running, moment_of(started_at), moment_of(beat_at), (now - beat_at) / 1e6)
         for _, name, host, pid, by_hand, started_at, beat_at, running in rows
     ]
-    return Finding(counts, oldest[0] if oldest else None, workers)
+    return Finding(moment_of(now), counts, oldest[0] if oldest else None, workers)
 
 
 def _life(finding: Finding) -> Iterator[Check]:
@@ -180,8 +194,9 @@ def _life(finding: Finding) -> Iterator[Check]:
     yield Check("jobs", "ok", numbers or "none")
     living = [worker for worker in finding.workers if not worker.silent and not worker.by_hand]
     if finding.oldest is not None:
-        late = age(finding.oldest.created_at) > LATE_SECONDS
-        text = f"{finding.oldest.id} ({finding.oldest.task}), enqueued {since(finding.oldest.created_at)}"
+        waited = age(finding.oldest.created_at, finding.now)
+        late = waited > LATE_SECONDS
+        text = f"{finding.oldest.id} ({clean(finding.oldest.task)}), enqueued {span(waited)} ago"
         yield Check("oldest ready", "warning" if late else "ok", text)
     if living:
         yield Check("workers", "ok", f"{len(living)} at work")
@@ -191,10 +206,18 @@ def _life(finding: Finding) -> Iterator[Check]:
         yield Check("workers", "ok", "none, and nothing to do")
     for worker in finding.workers:
         if worker.silent:
-            yield Check("worker", "warning", f"{clean(worker.name)} has not been heard of for {span(age(worker.beat_at))}")
+            yield Check("worker", "warning", f"{clean(worker.name)} has not been heard of for {span(worker.quiet_seconds)}")
 
 
-def _integrity(path: str) -> Check:
+def _integrity(store: Holdfast) -> Check:
+    if _is_file(store):
+        return _file_integrity(store.store.path)
+    from holdfast.cli.doctor_postgres import integrity
+
+    return integrity(store)
+
+
+def _file_integrity(path: str) -> Check:
     """Read-only, by SQLite itself: the file is never opened in another way, for closing it would drop its locks."""
     try:
         connection = sqlite3.connect(f"file:{_quoted(path)}?mode=ro", uri=True, timeout=30)
@@ -216,25 +239,31 @@ def _quoted(path: str) -> str:
 # How to say it
 
 
-def _print(checks: list[Check], finding: Finding | None) -> None:
+def _print(checks: list[Check], around: Surroundings, finding: Finding | None) -> None:
     rows = [(Text(check.status, style=_STYLES[check.status]), check.name, one_line(check.detail)) for check in checks]
     print_grid(facts_grid(rows, "", ""))
+    if around.rows:
+        line("")
+        table(around.columns, around.rows)
     if finding is not None and finding.workers:
         line("")
-        table(_WORKER_COLUMNS, map(_row, finding.workers))
+        table(_WORKER_COLUMNS, [_row(worker, finding.now) for worker in finding.workers])
 
 
-def _row(worker: Worker) -> list[str | Text]:
+def _row(worker: Worker, now: datetime) -> list[str | Text]:
     name = f"{clean(worker.name)}{' (by hand)' if worker.by_hand else ''}"
-    beat = Text(since(worker.beat_at), style="bold yellow" if worker.silent else "")
-    return [name, clean(worker.host), str(worker.pid), str(worker.running), since(worker.started_at), beat]
+    beat = Text(f"{span(worker.quiet_seconds)} ago", style="bold yellow" if worker.silent else "")
+    started = f"{span(age(worker.started_at, now))} ago"
+    return [name, clean(worker.host), str(worker.pid), str(worker.running), started, beat]
 
 
-def _document(store: Holdfast, checks: list[Check], finding: Finding | None, *, ok: bool) -> dict[str, Any]:
+def _document(store: Holdfast, checks: list[Check], around: Surroundings, finding: Finding | None, *, ok: bool) -> dict[str, Any]:
+    path = store.store.path
     return {
         "ok": ok,
         "at": datetime.now(UTC).isoformat(),
-        "path": os.path.realpath(store.store.path),
+        "path": os.path.realpath(path) if _is_file(store) else path,
+        **around.facts,
         "checks": [check._asdict() for check in checks],
         "counts": None if finding is None else finding.counts,
         "oldest_ready": None if finding is None or finding.oldest is None else finding.oldest.id,
@@ -244,11 +273,3 @@ def _document(store: Holdfast, checks: list[Check], finding: Finding | None, *, 
 
 def _worker_document(worker: Worker) -> dict[str, Any]:
     return {**worker._asdict(), "started_at": iso(worker.started_at), "beat_at": iso(worker.beat_at), "silent": worker.silent}
-
-
-def _size(count: float) -> str:
-    for unit in ("bytes", "KB", "MB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}"
-        count /= 1024
-    return f"{count:.1f} GB"

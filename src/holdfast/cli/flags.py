@@ -8,7 +8,12 @@ import typer
 
 Url = Annotated[
     str | None,
-    typer.Option("--url", envvar="HOLDFAST_URL", show_default=False, help="The database, for example sqlite:///jobs.db."),
+    typer.Option(
+        "--url",
+        envvar="HOLDFAST_URL",
+        show_default=False,
+        help="The database, for example sqlite:///jobs.db, or postgresql://host/name.",
+    ),
 ]
 App = Annotated[
     str | None,

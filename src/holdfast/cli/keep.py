@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Annotated
 
 import typer
 
-from holdfast.app import Holdfast
 from holdfast.cli import flags
 from holdfast.cli.screen import document, line
-from holdfast.cli.target import choose_database, open_database
+from holdfast.cli.script import script
+from holdfast.cli.target import choose_database, open_database, shown_url, version_of
 from holdfast.cli.times import seconds_in
-from holdfast.store.migrate import Migration, pending
-from holdfast.store.sqlite.schema import PACKAGE
-
-_TABLE = "CREATE TABLE IF NOT EXISTS holdfast_migration (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL);"
-_DONE = "INSERT INTO holdfast_migration VALUES (:version, CAST(strftime('%s') AS INTEGER) * 1000000);"
 
 
 def migrate(
@@ -32,12 +26,13 @@ def migrate(
     """Create the database, or bring it to this version's layout."""
     with choose_database(context, url, app) as store:
         if print_:
-            sys.stdout.write(_script(_pending(store)))
+            sys.stdout.write(script(store))
             return
+        version_of(store)  # says it more plainly if there is no such database
         applied = store.migrate()
         version = store.store.version()
     if json:
-        document({"url": store.url, "version": version, "applied": applied})
+        document({"url": shown_url(store), "version": version, "applied": applied})
     else:
         line(
             f"{store.store.path} is at schema version {version}; ",
@@ -62,21 +57,3 @@ def prune(
         document({"pruned": pruned})
     else:
         line(f"{pruned:,} job{'' if pruned == 1 else 's'} removed")
-
-
-def _pending(store: Holdfast) -> list[Migration]:
-    """Without creating the file, should it not be there yet."""
-    path = store.store.path
-    return pending(PACKAGE, store.store.version() if os.path.exists(path) else 0, path)
-
-
-def _script(due: list[Migration]) -> str:
-    """The same statements in the same transaction, for a shell: `holdfast migrate --print | sqlite3 jobs.db`."""
-    if not due:
-        return "-- nothing to do\n"
-    parts = ["PRAGMA journal_mode = WAL;", "BEGIN IMMEDIATE;", _TABLE]
-    for migration in due:
-        parts.append(f"-- {migration.version:04d}_{migration.name}")
-        parts.append(migration.sql.strip())
-        parts.append(_DONE.replace(":version", str(migration.version)))
-    return "\n\n".join([*parts, "COMMIT;"]) + "\n"

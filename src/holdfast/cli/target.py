@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 import traceback
 from types import ModuleType
@@ -13,8 +14,12 @@ import typer
 
 from holdfast.app import Holdfast
 from holdfast.cli.trouble import FAILED, Trouble, usage
+from holdfast.errors import SettingError, StoreUnavailable
+from holdfast.settings import url_of
+from holdfast.store.url import check_escaped, masked
 
 ATTRIBUTE: Final = "app"
+_MISSING: Final = re.compile(r'FATAL: +database "[^"]*" does not exist')
 _TYPED: Final = "COMMANDLINE"
 
 
@@ -41,16 +46,48 @@ def choose_database(context: typer.Context, url: str | None, app: str | None) ->
     typed = [flag for flag in ("url", "app") if _is_typed(context, flag)]
     if len(typed) == 2:
         raise usage("--url and --app both name a database; give one of them")
-    return load_app(app) if app and typed != ["url"] else Holdfast(url)
+    return load_app(app) if app and typed != ["url"] else Holdfast(_checked(url_of(url)))
 
 
 def existing(app: Holdfast) -> Holdfast:
     """Asking about a database must not create one: a misspelt path would look like an empty queue."""
-    if not os.path.exists(app.store.path):
-        raise Trouble(
-            f"there is no database at {app.store.path}; check --url, or create it with: holdfast migrate --url {app.url}"
-        )
+    is_file = app.store.dialect == "sqlite"
+    if is_file and not os.path.exists(app.store.path):
+        raise Trouble(f"there is no database at {app.store.path}; check --url, or create it with: {_migrate(app)}")
+    if not is_file and version_of(app) == 0:
+        raise Trouble(f"{app.store.path} has no Holdfast tables; check --url, or create them with: {_migrate(app)}")
     return app
+
+
+def version_of(app: Holdfast) -> int:
+    """The version of its layout. A server that has no such database cannot be told from one that is down but by its words."""
+    if app.store.dialect == "sqlite" and not os.path.exists(app.store.path):
+        return 0
+    try:
+        return app.store.version()
+    except StoreUnavailable as error:
+        if _MISSING.search(str(error.__cause__)):
+            raise Trouble(f"there is no database at {app.store.path}; check --url, or create it with: createdb") from error
+        raise
+
+
+def shown_url(app: Holdfast) -> str:
+    """As it may be printed: a server's without user and password."""
+    return app.url if app.store.dialect == "sqlite" else masked(app.url)
+
+
+def _migrate(app: Holdfast) -> str:
+    return f"holdfast migrate --url {shown_url(app)}"
+
+
+def _checked(url: str) -> str:
+    """What was typed in a way that cannot be read is a wrong use of the command."""
+    try:
+        if url.startswith("postgres"):
+            check_escaped(url)
+    except SettingError as error:
+        raise usage(str(error)) from None
+    return url
 
 
 def _is_typed(context: typer.Context, flag: str) -> bool:

@@ -13,7 +13,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from holdfast.errors import SettingError, StoreUnavailable
 from holdfast.store.sql import SCHEMA
-from holdfast.store.url import masked
+from holdfast.store.url import check_escaped, masked
 
 SERVER_OLDEST: Final = 140_000
 CHANNEL: Final = "holdfast"
@@ -49,6 +49,7 @@ class Place(NamedTuple):
 
 def place_of(url: str) -> Place:
     """`postgresql://user:password@host:port,host:port/name?schema=jobs&pooler=transaction`, and whatever else libpq takes."""
+    check_escaped(url)
     base, _, query = url.partition("?")
     ours: dict[str, str] = {}
     theirs: list[tuple[str, str]] = []
@@ -138,18 +139,28 @@ _MEANINGS: Final[dict[str, tuple[str, str]]] = {
     "58": ("cannot be read or written", "check the server's disk and log"),
     "XX": ("is damaged, or has a bug", "look at the server's log"),
 }
+_WORDS: Final = (
+    (re.compile(r'database "[^"]*" does not exist'), "3D000"),
+    (re.compile(r'role "[^"]*" does not exist|authentication failed|no pg_hba.conf entry|not permitted to log in'), "28000"),
+    (re.compile(r"too many (clients|connections)|remaining connection slots"), "53300"),
+)
 _LOST: Final = ("cannot be reached", "check that the server runs and the network leads to it")
 _UNKNOWN: Final = ("refused a statement", "look at the server's log")
 
 
 def explain(error: psycopg.Error, shown: str) -> StoreUnavailable:
     """The same error for a person: what, which server, and the remedy, in one line."""
-    state = error.sqlstate or ""
+    state = error.sqlstate or _state_of(str(error))
     known = max((key for key in _MEANINGS if state.startswith(key)), key=len, default="")
     lost = not state and isinstance(error, psycopg.OperationalError)
     what, remedy = _MEANINGS.get(known, _LOST if lost else _UNKNOWN)
     name = f"{type(error).__name__} {state}".strip()
     return StoreUnavailable(f"{shown} {what} ({name}: {_line(error)}); {remedy}")
+
+
+def _state_of(said: str) -> str:
+    """When a connection is refused, psycopg has only the server's words."""
+    return next((state for words, state in _WORDS if words.search(said)), "")
 
 
 def unknown_outcome(shown: str) -> StoreUnavailable:
