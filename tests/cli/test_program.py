@@ -116,7 +116,8 @@ def test_torture_passes_its_flags_on(cli: Run, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(trials, "_package", lambda name: types.SimpleNamespace(run=run))
     assert cli("torture", "--kills", "5", "--seed", "3", "--workers", "2", "--dir", "d", "--json").code == 1
-    assert given == {"minutes": None, "kills": 5, "seed": 3, "workers": 2, "enqueuers": 3, "url_dir": "d", "json": True}
+    flags = {"minutes": None, "kills": 5, "seed": 3, "workers": 2, "enqueuers": None, "url_dir": "d", "json": True}
+    assert given == {**flags, "on": "sqlite", "url": None, "chaos": None, "times": None}
 
 
 def test_a_part_that_is_not_installed_is_one_line(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:

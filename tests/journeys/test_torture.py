@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import SettingError
-from holdfast.torture.checker import CHECKS, file_whole, judge
+from holdfast.torture.checker import CHECKS, database_sound, judge
 from holdfast.torture.evidence import Evidence, gather
 from holdfast.torture.run import plan_of
 
@@ -87,7 +87,7 @@ def _damaged(directory: Path, sound: Evidence, statements: list[str]) -> Evidenc
 def test_a_damaged_file_is_seen() -> None:
     evidence = gather_nothing()
     evidence.integrity = ["row 7 missing from index"]
-    assert file_whole(evidence) == (1, ["row 7 missing from index"])
+    assert database_sound(evidence) == (1, ["row 7 missing from index"])
 
 
 def gather_nothing() -> Evidence:

@@ -6,8 +6,9 @@ import argparse
 import sys
 
 from holdfast.errors import HoldfastError
+from holdfast.torture.chaos import KINDS
 from holdfast.torture.plan import ENQUEUERS_DEFAULT, WORKERS_DEFAULT
-from holdfast.torture.run import run
+from holdfast.torture.run import STORES, run
 
 
 def main() -> int:
@@ -17,8 +18,12 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, help="kill for so long")
     parser.add_argument("--kills", type=int, help="kill so often (default: 1000)")
     parser.add_argument("--seed", type=int, help="repeat a run's plan (default: a new one, printed first)")
-    parser.add_argument("--workers", type=int, default=WORKERS_DEFAULT)
-    parser.add_argument("--enqueuers", type=int, default=ENQUEUERS_DEFAULT)
+    parser.add_argument("--workers", type=int, help=f"(default: {WORKERS_DEFAULT}, in chaos 2)")
+    parser.add_argument("--enqueuers", type=int, help=f"(default: {ENQUEUERS_DEFAULT}, in chaos 2)")
+    parser.add_argument("--on", choices=STORES, default=STORES[0], help="which database")
+    parser.add_argument("--url", help="an empty PostgreSQL database (default: a server of its own)")
+    parser.add_argument("--chaos", choices=list(KINDS), help="blows at a PostgreSQL server instead of kills")
+    parser.add_argument("--times", type=int, help="so many of these blows")
     parser.add_argument("--dir", dest="url_dir", help="where to work; what is there afterwards is kept")
     parser.add_argument("--json", action="store_true", help="the report as JSON")
     try:

@@ -15,8 +15,9 @@ from typing import Any, Final
 from holdfast.domain.key import Key
 from holdfast.errors import IllegalMove
 from holdfast.task import Task
+from holdfast.torture.ground import ORDER, connect, owning
 from holdfast.torture.plan import chance_of
-from holdfast.torture.tasks import WEIGHTS, app, connect, crash, ledger, poison
+from holdfast.torture.tasks import WEIGHTS, app, crash, ledger, poison
 
 BACKLOG_MAX: Final = 1_500
 KEYS: Final = 40
@@ -39,7 +40,7 @@ class Enqueuer:
         }  # fmt: skip
 
     def run(self) -> None:
-        self._reader = connect()
+        self._reader = connect(app.url)
         while True:
             if self._backlog() < BACKLOG_MAX:
                 self._chance.choices(list(self._ways), list(self._ways.values()))[0]()
@@ -53,7 +54,7 @@ class Enqueuer:
         self._acknowledge([call], task.enqueue(call=call).id)
 
     def _bulk(self) -> None:
-        calls = [self._call() for _ in range(self._chance.randint(2, 60))]
+        calls = [self._call() for _ in range(self._bulk_size())]
         ledger.write("invoke", how="bulk", calls=calls)
         self._acknowledge(calls, *app.enqueue_many(self._task().bind(call=call) for call in calls).ids)
 
@@ -66,15 +67,12 @@ class Enqueuer:
         """The caller's own row and the job, in the caller's transaction: both or neither."""
         call, rolled_back = self._call(), self._chance.random() < 0.3
         key = self._key() if self._chance.random() < 0.4 else None
-        connection = connect()
         ledger.write("invoke", how="transaction", calls=[call], key=key, rolled_back=rolled_back)
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            connection.execute("INSERT INTO torture_order VALUES (?)", (call,))
-            id = self._task(key).using(on=connection).enqueue(call=call).id
-            connection.execute("ROLLBACK" if rolled_back else "COMMIT")
-        finally:
-            connection.close()
+        with owning(app.url) as own:
+            own.begin()
+            own.execute(f"INSERT INTO {ORDER} VALUES (?)", (call,))  # noqa: S608
+            id = self._task(key).using(on=own.raw).enqueue(call=call).id
+            own.execute("ROLLBACK" if rolled_back else "COMMIT")
         if not rolled_back:
             self._acknowledge([call], id, key=key)
 
@@ -112,6 +110,9 @@ class Enqueuer:
 
     # What is drawn
 
+    def _bulk_size(self) -> int:
+        return self._chance.randint(2, 60)
+
     def _call(self) -> str:
         self._count += 1
         return f"{self._name}-{self._count}"
@@ -134,5 +135,5 @@ class Enqueuer:
         self._recent = [*self._recent, ids[-1]][-20:]
 
     def _backlog(self) -> int:
-        query = "SELECT count(*) FROM (SELECT 1 FROM holdfast_ready LIMIT ?)"
+        query = "SELECT count(*) FROM (SELECT 1 FROM holdfast_ready LIMIT ?) AS first_ones"
         return int(self._reader.execute(query, (BACKLOG_MAX,)).fetchone()[0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
@@ -11,9 +10,11 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.domain.states import EVENTS, FINAL, MOVES, State
+from holdfast.torture.ground import EFFECT, ORDER, Own, connect, problems
 from holdfast.torture.ledger import Line, read
 
 _VERBS: Final = {event: verb for verb, event in EVENTS.items()}
+_decode: Final = msgspec.json.decode
 _FREE: Final = frozenset({"snooze", "release"})
 """Verbs that give the attempt back."""
 
@@ -70,15 +71,15 @@ class Evidence(msgspec.Struct):
         return [call for call in self.calls.values() if call.id is not None]
 
 
-def gather(ledgers: str, database: str) -> Evidence:
+def gather(ledgers: str, url: str) -> Evidence:
     evidence = Evidence({}, set(), {}, set(), Counter(), {}, {}, set(), Counter(), [], [], 0)
     for line in read(ledgers):
         _note(evidence, line)
-    connection = sqlite3.connect(f"file:{database}?mode=ro", uri=True)
+    own = connect(url)
     try:
-        _look(evidence, connection)
+        _look(evidence, own)
     finally:
-        connection.close()
+        own.close()
     return evidence
 
 
@@ -103,38 +104,43 @@ def _note(evidence: Evidence, line: Line) -> None:
             evidence.kills.setdefault(int(line.ids[0]), []).append(line.at)
 
 
-def _look(evidence: Evidence, connection: sqlite3.Connection) -> None:
-    evidence.integrity = [row[0] for row in connection.execute("PRAGMA integrity_check")]
-    for row, events in zip(_jobs(connection), _logs(connection), strict=True):
+def _look(evidence: Evidence, own: Own) -> None:
+    evidence.integrity = problems(own)
+    for row, events in zip(_jobs(own), _logs(own), strict=True):
         replay(row, events)
         evidence.events += len(events)
         evidence.rows[row.id] = row
-    evidence.orders = {row[0] for row in connection.execute("SELECT call FROM torture_order")}
-    evidence.effect_rows = Counter((row[0], row[1]) for row in connection.execute("SELECT call, token FROM torture_effect"))
-    evidence.misplaced = _misplaced(connection, evidence.rows)
+    evidence.orders = {row[0] for row in own.execute(f"SELECT call FROM {ORDER}")}  # noqa: S608
+    evidence.effect_rows = Counter((row[0], row[1]) for row in own.execute(f"SELECT call, token FROM {EFFECT}"))  # noqa: S608
+    evidence.misplaced = _misplaced(own, evidence.rows)
 
 
-def _jobs(connection: sqlite3.Connection) -> Iterator[Row]:
+def _jobs(own: Own) -> Iterator[Row]:
     query = """
-        SELECT seq, id, json_extract(arguments, '$.call'), task, state, attempt, attempts_max, token, key, result, reason
+        SELECT seq, id, arguments, task, state, attempt, attempts_max, token, key, result, reason
           FROM holdfast_browse ORDER BY seq"""
-    for seq, id, call, task, state, attempt, attempts_max, token, key, result, reason in connection.execute(query):
-        decoded = None if result is None else msgspec.json.decode(result)
+    for seq, id, arguments, task, state, attempt, attempts_max, token, key, result, reason in own.execute(query):
+        call, decoded = _decode(arguments).get("call") or "", None if result is None else _decode(result)
         name = task.rpartition(".")[2]
-        yield Row(seq, id, call or "", name, State(state), attempt, attempts_max, token, key, decoded, reason, problems=[])
+        yield Row(seq, id, call, name, State(state), attempt, attempts_max, token, key, decoded, reason, problems=[])
 
 
 Logged = tuple[int, str, int | None, int]
 """Number, kind, the token under which the task wrote it, and the count of events that the job's row remembers."""
 
 
-def _logs(connection: sqlite3.Connection) -> Iterator[list[Logged]]:
+def _logs(own: Own) -> Iterator[list[Logged]]:
     query = """
-        SELECT job.seq, event.number, event.kind, json_extract(event.data, '$.token'), job.event_count
+        SELECT job.seq, event.number, event.kind, event.data, job.event_count
           FROM holdfast_job AS job LEFT JOIN holdfast_event AS event ON event.job = job.seq
          ORDER BY job.seq, event.number"""
-    for _, rows in groupby(connection.execute(query), key=lambda row: row[0]):
-        yield [(number, kind, token, count) for _, number, kind, token, count in rows]
+    for _, rows in groupby(own.execute(query), key=lambda row: row[0]):
+        yield [(number, kind, _token(data), count) for _, number, kind, data, count in rows]
+
+
+def _token(data: str | None) -> int | None:
+    decoded = None if data is None else _decode(data)
+    return decoded.get("token") if isinstance(decoded, dict) else None
 
 
 def replay(row: Row, events: list[Logged]) -> None:
@@ -180,11 +186,11 @@ _TABLES: Final = {
 }
 
 
-def _misplaced(connection: sqlite3.Connection, rows: dict[str, Row]) -> list[str]:
+def _misplaced(own: Own, rows: dict[str, Row]) -> list[str]:
     """Jobs that are in a narrow table and should not be, or the other way round, or twice."""
     wrong = []
     for table, states in _TABLES.items():
-        found = Counter(seq for (seq,) in connection.execute(f"SELECT seq FROM {table}"))  # noqa: S608
+        found = Counter(seq for (seq,) in own.execute(f"SELECT seq FROM {table}"))  # noqa: S608
         differing = [row for row in rows.values() if found.pop(row.seq, 0) != (row.state in states)]
         wrong += [f"job {row.id} is {row.state}; {table} says otherwise" for row in differing]
         wrong += [f"{table} has number {seq}, of which there is no job" for seq in found]

@@ -15,12 +15,13 @@ import traceback
 import msgspec
 
 from holdfast.torture.ask import ask
+from holdfast.torture.steady import ask_on, work_on
 from holdfast.torture.work import work
 
 
 class Children:
     def __init__(self, logs: str, seed: int) -> None:
-        self._programs = {"worker": work, "enqueuer": ask}
+        self._programs = {"worker": work, "enqueuer": ask, "steady worker": work_on, "steady enqueuer": ask_on}
         self._logs, self._seed = logs, seed
         self._alive: set[int] = set()
         self._ended: list[tuple[int, int]] = []

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.torture.ground import OwnSqlite, connect
 from holdfast.torture.ledger import Ledger
 from holdfast.torture.plan import Blow, Blows, Plan
 from holdfast.torture.stage import Stage
@@ -54,13 +55,14 @@ class Toll(msgspec.Struct):
 
 
 class Killer:
-    def __init__(self, plan: Plan, stage: Stage, tell: Callable[[str], None]) -> None:
+    def __init__(self, plan: Plan, url: str, stage: Stage, tell: Callable[[str], None]) -> None:
         self._plan, self._stage, self._tell = plan, stage, tell
         self._ledger = Ledger(plan.ledgers)
         self._places = [Place("worker", f"worker-{n}") for n in range(plan.workers)]
         self._places += [Place("enqueuer", f"enqueuer-{n}") for n in range(plan.enqueuers)]
-        self._reader = sqlite3.connect(f"file:{plan.database}?mode=ro", uri=True, timeout=60.0)
-        self._writer = sqlite3.connect(plan.database, timeout=0.1, isolation_level=None)
+        self._reader, self._writer = connect(url), connect(url)
+        if isinstance(self._writer, OwnSqlite):
+            self._writer.execute("PRAGMA busy_timeout = 100")
         self.toll = Toll(kills={"worker": 0, "enqueuer": 0})
         self._began = time.monotonic()
         self._told_at = 0.0
@@ -147,8 +149,11 @@ class Killer:
             self.toll.stops += 1
 
     def _locked(self) -> bool:
+        """A whole file, that is; where only rows are locked, others go on."""
+        if not isinstance(self._writer, OwnSqlite):
+            return False
         try:
-            self._writer.execute("BEGIN IMMEDIATE")
+            self._writer.begin()
         except sqlite3.OperationalError:
             return True
         self._writer.execute("ROLLBACK")

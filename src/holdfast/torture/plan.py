@@ -27,10 +27,15 @@ class Plan(msgspec.Struct, frozen=True):
     workers: int
     enqueuers: int
     directory: str
+    on: str = "sqlite"
+    given_url: str | None = None
+    chaos: str | None = None
+    times: int | None = None
 
     @property
-    def database(self) -> str:
-        return os.path.join(self.directory, "jobs.db")
+    def url(self) -> str:
+        """Of a database in the run's own directory; on PostgreSQL it is the server's, or was given."""
+        return f"sqlite:///{os.path.join(self.directory, 'jobs.db')}"
 
     @property
     def ledgers(self) -> str:
@@ -43,9 +48,14 @@ class Plan(msgspec.Struct, frozen=True):
     @property
     def command(self) -> str:
         """The one command that repeats this run."""
-        length = f"--minutes {self.minutes:g}" if self.minutes is not None else f"--kills {self.kills}"
         python = os.path.basename(sys.executable) or "python"
-        return f"{python} -m holdfast.torture {length} --seed {self.seed} --workers {self.workers} --enqueuers {self.enqueuers}"
+        where = "" if self.on == "sqlite" else f" --on {self.on}{' --url …' if self.given_url else ''}"
+        if self.chaos is not None:
+            times = "" if self.times is None else f" --times {self.times}"
+            return f"{python} -m holdfast.torture{where} --chaos {self.chaos}{times} --seed {self.seed}"
+        length = f"--minutes {self.minutes:g}" if self.minutes is not None else f"--kills {self.kills}"
+        people = f"--workers {self.workers} --enqueuers {self.enqueuers}"
+        return f"{python} -m holdfast.torture{where} {length} --seed {self.seed} {people}"
 
 
 class Blow(msgspec.Struct, frozen=True):

@@ -16,8 +16,8 @@ from holdfast.torture.plan import Plan
 class Stage:
     """Orders to the process that forks them; see `forks`."""
 
-    def __init__(self, plan: Plan) -> None:
-        variables = {"HOLDFAST_URL": f"sqlite:///{plan.database}", DIRECTORY_VARIABLE: plan.ledgers}
+    def __init__(self, plan: Plan, url: str) -> None:
+        variables = {"HOLDFAST_URL": url, DIRECTORY_VARIABLE: plan.ledgers}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "holdfast.torture.forks", plan.logs, str(plan.seed)],
             stdin=subprocess.PIPE,

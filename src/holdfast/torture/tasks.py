@@ -9,7 +9,6 @@ import asyncio
 import os
 import random
 import signal
-import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from holdfast.app import Holdfast
 from holdfast.domain.outcome import Fatal, Skip, Snooze
 from holdfast.domain.retry import Retry
 from holdfast.task import Task
+from holdfast.torture.ground import EFFECT, owning
 from holdfast.torture.ledger import DIRECTORY_VARIABLE, Ledger
 from holdfast.torture.plan import LEASES_SECONDS
 from holdfast.worker.context import Context
@@ -65,18 +65,15 @@ def copy(ctx: Context, call: str) -> Result:
 
 @app.task(retry=PATIENT)
 def pay(ctx: Context, call: str) -> Result:
-    """Its effect is a row of its own in the same file, committed with the job's result or not at all."""
+    """Its effect is a row of its own in the same database, committed with the job's result or not at all."""
     with told(ctx, call) as result:
         if random.Random(call).random() < SLOW_SHARE:
             time.sleep(LONG_SECONDS / 2)
-        connection = connect()
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            connection.execute("INSERT INTO torture_effect VALUES (?, ?)", (call, ctx.token))
-            ctx.finish(on=connection, result=result)
-            connection.execute("COMMIT")
-        finally:
-            connection.close()
+        with owning(app.url) as own:
+            own.begin()
+            own.execute(f"INSERT INTO {EFFECT} VALUES (?, ?)", (call, ctx.token))  # noqa: S608
+            ctx.finish(on=own.raw, result=result)
+            own.execute("COMMIT")
         ledger.write("effect", call=call, token=ctx.token)
         return result
 
@@ -155,13 +152,6 @@ def poison(ctx: Context, call: str) -> Result:
     with told(ctx, call):
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError("unreachable")
-
-
-def connect() -> sqlite3.Connection:
-    """A user's own connection to the same file; it leaves checkpoints to Holdfast, as ours do."""
-    connection = sqlite3.connect(app.store.path, timeout=60.0, isolation_level=None, check_same_thread=False)
-    connection.execute("PRAGMA wal_autocheckpoint = 0")
-    return connection
 
 
 WEIGHTS: Final[dict[Task[Any], int]] = {

@@ -1,0 +1,1 @@
+"""Proofs that need more than Python: programs of the system, and the right to start them."""

