@@ -25,6 +25,8 @@ import pytest
 from holdfast.store.postgres.driver import PostgresStore
 
 VARIABLE: Final = "HOLDFAST_TEST_POSTGRES"
+DIRECT_VARIABLE: Final = "HOLDFAST_TEST_POSTGRES_DIRECT"
+"""The server itself, where the one above leads to a pooler."""
 _SETTINGS: Final = """
 fsync = off
 full_page_writes = off
@@ -136,7 +138,8 @@ def migrated_database() -> Iterator[str]:
 
 
 def _empty(url: str) -> None:
-    with psycopg.connect(url, autocommit=True) as connection:
+    direct = _with_database(_direct_url(), urlsplit(url).path[1:])
+    with psycopg.connect(direct, autocommit=True) as connection:
         others = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> %s"
         connection.execute(others, (connection.info.backend_pid,))
         for kind, name, large in connection.execute(_OURS).fetchall():
@@ -168,7 +171,7 @@ def _template() -> str:
             making = f"{version}_new"
             admin.execute(f'DROP DATABASE IF EXISTS "{making}" WITH (FORCE)')
             admin.execute(f'CREATE DATABASE "{making}" TEMPLATE template0')
-            store = PostgresStore(_with_database(shared_url(), making))
+            store = PostgresStore(_with_database(_direct_url(), making))
             store.migrate()
             store.close()
             admin.execute(f'ALTER DATABASE "{making}" RENAME TO "{version}"')
@@ -189,7 +192,19 @@ def _forget_the_dead(admin: psycopg.Connection[tuple[Any, ...]]) -> None:
 
 
 def _admin() -> psycopg.Connection[tuple[Any, ...]]:
-    return psycopg.connect(shared_url(), autocommit=True)
+    return psycopg.connect(_direct_url(), autocommit=True)
+
+
+def plain(url: str) -> str:
+    """For other libraries: without what only Holdfast understands."""
+    parts = urlsplit(url)
+    kept = [each for each in parts.query.split("&") if not each.startswith(("pooler=", "schema="))]
+    return urlunsplit(parts._replace(query="&".join(kept)))
+
+
+def _direct_url() -> str:
+    """Past a pooler: databases are made, copied and emptied there."""
+    return os.environ.get(DIRECT_VARIABLE) or plain(shared_url())
 
 
 def _with_database(url: str, name: str) -> str:

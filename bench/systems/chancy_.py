@@ -9,7 +9,7 @@ from threading import Event
 from typing import Any
 
 import psycopg
-from chancy import Chancy as App  # type: ignore[import-untyped]
+from chancy import Chancy as App
 from chancy import Job, Queue, Worker
 
 from bench import job

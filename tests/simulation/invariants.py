@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 
 from holdfast.domain.states import EVENTS, FINAL, MOVES, State
+from tests.servers import plain
 
 Rows = Callable[[str], list[tuple[Any, ...]]]
 VERBS = {kind: verb for verb, kind in EVENTS.items()}
@@ -37,7 +38,7 @@ class PostgresRows:
 
     def __call__(self, query: str) -> list[tuple[Any, ...]]:
         if self._connection is None:
-            self._connection = psycopg.connect(self._url, autocommit=True)
+            self._connection = psycopg.connect(plain(self._url), autocommit=True, prepare_threshold=None)
         return self._connection.execute(query.replace("holdfast_", "holdfast.").encode()).fetchall()
 
     def close(self) -> None:

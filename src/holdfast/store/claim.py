@@ -196,3 +196,9 @@ def _json(values: list[Any]) -> str:
 def leave(worker: int) -> Op[None]:
     yield Statement("clear_notices", {"worker": worker})
     yield Statement("remove_worker", {"worker": worker})
+
+
+def held_by(worker: int) -> Op[list[tuple[int, int, int, int, int]]]:
+    """All that a worker holds: seq, token, lane, attempt, attempts_max."""
+    rows = yield Statement("claims_of", {"worker": worker})
+    return [(row[0], row[1], row[2], row[3], row[4]) for row in rows]

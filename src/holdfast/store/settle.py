@@ -55,10 +55,19 @@ class Report(msgspec.Struct):
         )
 
 
-def settle(moment: Moment, reports: Sequence[Report]) -> Op[set[int]]:
-    """Write what may be written; the seqs of reports whose token is no longer current come back."""
+def settle(moment: Moment, reports: Sequence[Report], *, waits: bool = True) -> Op[set[int]]:
+    """Write what may be written; the seqs of reports whose token is no longer current come back.
+
+    waits  for others who are about to change one of these jobs. If not, its reports are not `written` afterwards.
+    """
     tokens = {report.seq: report.token for report in reports}
-    held = set(_decode_seqs((yield Statement("held", {"leases": _json(tokens)}))[0][0]))
+    held = set(_decode_seqs((yield Statement("held" if waits else "held_free", {"leases": _json(tokens)}))[0][0]))
+    busy: set[int] = set()
+    if not waits and len(held) < len(tokens):
+        missing = {seq: token for seq, token in tokens.items() if seq not in held}
+        busy = set(_decode_seqs((yield Statement("held_elsewhere", {"leases": _json(missing)}))[0][0]))
+        for report in reports:
+            report.written = report.seq not in busy
     # A job may be spoken of twice, also by an old claim and then by a new one of the same worker: the last token counts.
     mine = (
         reports
@@ -74,7 +83,7 @@ def settle(moment: Moment, reports: Sequence[Report]) -> Op[set[int]]:
         yield from _move(moment, ended)
     if plain:
         yield from _succeed(moment, plain)
-    return set() if len(held) == len(reports) else {report.seq for report in reports} - held
+    return set() if len(held) == len(reports) else {report.seq for report in reports} - held - busy
 
 
 def _succeed(moment: Moment, reports: list[Report]) -> Op[None]:

@@ -19,7 +19,7 @@ from holdfast.torture.tasks import app, copy, flaky, glance, ledger, linger, pay
 LEASE_SECONDS: Final = 2.0
 PACE_SECONDS: Final = 0.015
 """Mean pause between two requests of an enqueuer: most of its time, so that its pace does not depend on the machine's."""
-BULK: Final = 8
+BULK: Final = 4
 WEIGHTS: Final[dict[Task[Any], int]] = {glance: 700, copy: 150, pay: 100, flaky: 50, linger: 4, trudge: 2}
 
 
@@ -37,7 +37,7 @@ class Steady(Enqueuer):
     def run(self) -> None:
         import psycopg
 
-        ways = {self._one: 60, self._bulk: 8, self._keyed: 12, self._transaction: 12, self._burst: 2, self._gathered: 2,
+        ways = {self._one: 60, self._bulk: 8, self._keyed: 12, self._transaction: 12, self._burst: 1, self._gathered: 1,
                 self._cancel: 4}  # fmt: skip
         log = logging.getLogger("holdfast.torture")
         while True:

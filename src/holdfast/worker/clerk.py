@@ -16,6 +16,8 @@ import msgspec
 
 from holdfast.domain.job import Claimed
 from holdfast.domain.outcome import Change, Released
+from holdfast.domain.outcome import settle as decide
+from holdfast.domain.retry import Retry
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.registry import Registry
 from holdfast.store import browse, claim, tend
@@ -36,6 +38,7 @@ LINGER_SECONDS: Final = 0.001
 NOTICE_SECONDS: Final = 0.05
 UNSTARTED_SECONDS: Final = 1.0
 RETRY_SECONDS: Final = (0.05, 2.0)
+_NEVER_STARTED: Final = Released("its claim was kept, but the answer was lost")
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -88,6 +91,7 @@ class Clerk:
         self._look = True
         self._tended_at = self._pruned_at = self._filed_at = self._looked_at = 0.0
         self._failures = 0
+        self._in_doubt = False
         desk.call_clerk = self._outcome_came
 
     # Its loop
@@ -161,6 +165,7 @@ class Clerk:
             return pause
         except StoreUnavailable as error:
             self._failures += 1
+            self._in_doubt = True  # a claim may have been kept whose answer was lost
             low, high = RETRY_SECONDS
             pause = min(high, low * float(2 ** min(self._failures, 10))) * random.uniform(0.5, 1.0)
             log.warning("the store does not answer (%s); trying again in %.2f s", error, pause)
@@ -198,20 +203,28 @@ class Clerk:
                 report.written = False
             self._outbox.put_back(reports)
             raise
+        self._in_doubt = False
         self._filed_at = self._looked_at = now
         if tending:
             self._tended_at = now
-        self._take_in(turn, reports)
+        # Of a job whose own code holds a transaction open: to wait for that would stop everything else that we have to do.
+        waiting = [report for report in reports if not (report.written or report.recalled)]
+        self._outbox.put_back(waiting)
+        self._take_in(turn, [report for report in reports if report.written or report.recalled] if waiting else reports)
         return 0.0 if desk.outcomes or self._look else self._pause(time.monotonic(), closing)
 
     # What a transaction says and brings
 
     def _filing(self, reports: list[Report], tending: bool, room: int) -> Callable[[Moment], Op[Turn]]:
+        doubting = self._in_doubt
+
         def make(moment: Moment) -> Op[Turn]:
             current = [report for report in reports if not report.recalled]
             for report in current:
                 report.written = True
-            lost = (yield from write_reports(moment, current)) if current else set()
+            lost = (yield from write_reports(moment, current, waits=False)) if current else set()
+            if doubting:
+                yield from self._give_back_unknown(moment)
             notices = yield from claim.notices(self.worker)
             alive = yield from claim.beat(moment, self.worker)
             pruned = 0
@@ -230,6 +243,16 @@ class Clerk:
             return Turn(alive, lost, notices, claimed, self._lanes, full=full, pruned=pruned)
 
         return make
+
+    def _give_back_unknown(self, moment: Moment) -> Op[None]:
+        """Jobs that we hold and do not know of: our beats would renew their leases for ever, and nobody would run them."""
+        unknown = [
+            Report(seq, token, lane, attempt, decide(attempt, attempts_max, _NEVER_STARTED, Retry(), 0.5))
+            for seq, token, lane, attempt, attempts_max in (yield from claim.held_by(self.worker))
+            if seq not in self._runs or self._runs[seq].claimed.token != token
+        ]
+        if unknown:
+            yield from write_reports(moment, unknown)
 
     def _claim(self, moment: Moment, room: int) -> Op[list[Claimed]]:
         lanes = yield from claim.ready_lanes(self._terms.queues, self._tasks, self._cursor)

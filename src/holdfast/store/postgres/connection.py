@@ -20,6 +20,7 @@ from holdfast.store.op import Row, Statement
 from holdfast.store.postgres.clock import ServerClock, own_micros
 from holdfast.store.postgres.place import CALL_SECONDS, SERVER_OLDEST, SETTINGS_LOCAL, Place, options_of
 from holdfast.store.postgres.schema import Raw, verbs
+from holdfast.store.sql import in_schema
 from holdfast.store.store import Probe
 
 PREPARE_AFTER: Final = 5
@@ -32,6 +33,9 @@ _TIMELINE: Final = "SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
 _BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED; "
 _STARTED: Final = f"SELECT pg_current_xact_id()::text, {_NOW}"
 _FATE: Final = "SELECT pg_xact_status($1::text::xid8)"
+_SYNC: Final = "SELECT pg_logical_emit_message(true, 'holdfast', '')"
+_LIFE: Final = "SELECT json_agg(mark ORDER BY mark)::text FROM holdfast.life"
+_BORN: Final = "INSERT INTO holdfast.life (mark) SELECT gen_random_uuid()::text WHERE NOT EXISTS (SELECT 1 FROM holdfast.life)"
 
 LOUD: Final = frozenset({
     "add_job", "add_jobs", "add_ready", "ready_jobs", "restart_job", "move_jobs", "succeed_jobs", "promote_jobs", "add_notices",
@@ -97,6 +101,7 @@ class Connection:
         self._cursor = psycopg.RawCursor(raw)
         self._begin = f"{_BEGIN}{SETTINGS_LOCAL + '; ' if place.pooled else ''}{_STARTED}"
         self.identity: str | None = None
+        self.life: str | None = None
         self.transaction: str | None = None
         self.loud = False
         self._pipes, self._piped = not place.pooled and psycopg.Pipeline.is_supported(), False
@@ -165,8 +170,28 @@ class Connection:
 
     def fate(self, transaction: str) -> str | None:
         """What became of a transaction: committed, aborted, in progress; None if the server does not know any more."""
-        found = self._cursor.execute(_FATE, (transaction,)).fetchone()
+        try:
+            found = self._cursor.execute(_FATE, (transaction,)).fetchone()
+        except psycopg.errors.InvalidParameterValue:
+            return "aborted"  # a number of the future: the server crashed before it wrote anything of that transaction
         return None if found is None else found[0]
+
+    def sync(self) -> None:
+        """What is committed by now is on disk and on the standby, too: a commit that was cut off did not wait for that."""
+        self._cursor.execute(_SYNC)
+
+    def learn_life(self, schema: str) -> None:
+        """Which life of the server this is; None where one may not ask, as on a standby or with a right to read only."""
+        try:
+            for statement in (_LIFE, _BORN, _LIFE):
+                cursor = self._cursor.execute(in_schema(statement, schema))
+                found = cursor.fetchone() if cursor.description is not None else None
+                if found is not None and found[0] is not None:
+                    self.life = found[0]
+                    return
+        except psycopg.Error:
+            if self.raw.closed:
+                raise
 
     def look_at_clock(self, clock: ServerClock) -> None:
         asked_at = own_micros()
@@ -205,6 +230,7 @@ def opened(raw: Raw, place: Place, probed: Probed, clock: Clock) -> Connection:
     """Ready for use: it is known which database this is, what time it is there, and which line of its history it is on."""
     connection = Connection(raw, place, probed, _timeline(raw))
     connection.identity = connection.look("whereabouts")[0][1]
+    connection.learn_life(place.schema)
     if isinstance(clock, ServerClock):
         connection.look_at_clock(clock)
     return connection

@@ -122,11 +122,14 @@ class Writer:
 
     def _commit_single(self, statement: Statement) -> None:
         """A statement by itself is a transaction. It makes a job with an id that nobody else has: to do it twice is refused."""
-        patience, doubtful = Patience(), False
+        patience, doubtful, kept = Patience(), False, False
         while True:
             running = False
             try:
                 connection = self._open()
+                if kept:
+                    connection.sync()
+                    break
                 for step in ("begin", "commit"):
                     self._home.tell(step)
                 running = True
@@ -135,7 +138,7 @@ class Writer:
             except errors.UniqueViolation:
                 if not doubtful:
                     raise
-                break  # the try before this one was kept
+                kept = True  # by the try before this one, which did not wait until it was safe
             except psycopg.Error as error:
                 doubtful = doubtful or (running and self._is_lost(error))
                 if self._again(error, patience):
@@ -252,6 +255,11 @@ class Writer:
                 if connection.timeline is None or asked.timeline != connection.timeline:
                     return None  # another server has taken over: it may have given the number to another transaction
                 fate = asked.fate(connection.transaction)
+                if connection.life is None or asked.life != connection.life:
+                    # It crashed meanwhile. If ours was lost, its number may be another's now; so only a bad end is certain.
+                    return None if fate == "committed" else "aborted"
+                if fate == "committed":
+                    asked.sync()
                 if fate != "in progress":
                     return fate
             except (psycopg.Error, StoreUnavailable):
