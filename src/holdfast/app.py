@@ -142,6 +142,7 @@ class Holdfast(Client):
 
     def close(self) -> None:
         """Close all connections; the app can be used again afterwards."""
+        self._pulse.close()
         self.store.close()
 
     def __enter__(self) -> Holdfast:

@@ -182,3 +182,13 @@ def test_a_job_tells_its_handle(store: World) -> None:
     assert ours.handle == ours.id[-16:]
     assert len(theirs.handle) == 16
     assert int(theirs.handle, 16)
+
+
+def test_an_app_that_is_closed_watches_no_more(store: World) -> None:
+    job, before = store.add.enqueue(1), set(threading.enumerate())
+    with pytest.raises(TimeoutError):
+        store.app.wait(job.id, timeout=0.01)
+    [watching] = [thread for thread in set(threading.enumerate()) - before if thread.name == "holdfast-pulse"]
+    store.app.close()
+    watching.join(30)
+    assert not watching.is_alive()

@@ -75,7 +75,7 @@ class PostgresGround(Ground):
         self._connection = psycopg.connect(url, autocommit=True)
         query = "SELECT relname FROM pg_class WHERE relnamespace = 'holdfast'::regnamespace AND relkind = 'r' ORDER BY 1"
         names = [name for (name,) in self._connection.execute(query).fetchall()]
-        self._tables = [name for name in names if name not in ("migration", "place")]
+        self._tables = [name for name in names if name not in ("life", "migration", "place")]
         self._kept = False
 
     def copy(self) -> str:

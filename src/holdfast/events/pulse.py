@@ -32,6 +32,17 @@ class Pulse:
         self._loops: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
         self._thread: threading.Thread | None = None
         self._last_used = 0.0
+        self._watcher: Watcher | None = None
+
+    def close(self) -> None:
+        """The thread goes now, if nobody waits; it comes back with the next waiter."""
+        if self._owner != os.getpid():
+            return
+        with self._condition:
+            self._last_used = float("-inf")
+            watcher = self._watcher
+        if watcher is not None:
+            watcher.nudge()
 
     def wait(self, count: int, timeout_seconds: float) -> bool:
         """True when something was committed since `count` was read; False when the time is up."""
@@ -66,13 +77,14 @@ class Pulse:
     def _watch(self) -> None:
         """Until nobody has waited for a while; then the thread goes, and comes back with the next waiter."""
         try:
-            watcher = self._open()
+            watcher = self._watcher = self._open()
             try:
                 self._beat()  # what was committed before the watch began must not be missed
                 while self._wanted():
                     if watcher.wait(BEAT_SECONDS):
                         self._beat()
             finally:
+                self._watcher = None
                 watcher.close()
         except Exception as error:
             log.warning("nobody tells of commits any more (%s); the next to wait tries again", error)

@@ -31,6 +31,7 @@ from holdfast.worker.outbox import SAID_SECONDS, Outbox
 
 log = logging.getLogger("holdfast.worker")
 
+_chance: Final = random.SystemRandom()  # the program may have seeded the common one for itself
 BEATS_PER_LEASE: Final = 3
 TEND_SECONDS: Final = 1.0
 PRUNE_SECONDS: Final = 60.0
@@ -167,7 +168,7 @@ class Clerk:
             self._failures += 1
             self._in_doubt = True  # a claim may have been kept whose answer was lost
             low, high = RETRY_SECONDS
-            pause = min(high, low * float(2 ** min(self._failures, 10))) * random.uniform(0.5, 1.0)
+            pause = min(high, low * float(2 ** min(self._failures, 10))) * _chance.uniform(0.5, 1.0)
             log.warning("the store does not answer (%s); trying again in %.2f s", error, pause)
             self._look = True
             return pause

@@ -29,6 +29,7 @@ LOOK_HEARING_SECONDS: Final = (1.5, 2.5)
 TRIAL_SECONDS: Final = 5.0
 AGAIN_SECONDS: Final = (0.2, 30.0)
 
+_chance: Final = random.SystemRandom()  # the program may have seeded the common one for itself
 _inherited: list[Any] = []
 """Connections of a parent process: to close one here would end it there."""
 
@@ -156,11 +157,11 @@ class Listener:
 
     def _fail(self) -> None:
         low, high = AGAIN_SECONDS
-        self._again_at = time.monotonic() + min(high, low * float(2 ** min(self._failures, 10))) * random.uniform(0.5, 1.0)
+        self._again_at = time.monotonic() + min(high, low * float(2 ** min(self._failures, 10))) * _chance.uniform(0.5, 1.0)
         self._failures += 1
 
     def _next_look(self) -> float:
-        return time.monotonic() + random.uniform(*(LOOK_HEARING_SECONDS if self.hears else LOOK_SECONDS))
+        return time.monotonic() + _chance.uniform(*(LOOK_HEARING_SECONDS if self.hears else LOOK_SECONDS))
 
     # Keeping the line open
 
@@ -190,7 +191,7 @@ class Listener:
         try:
             raw = self._connect()
             raw.execute(f"LISTEN {CHANNEL}")
-            trial = f"trial-{random.getrandbits(64):x}"
+            trial = f"trial-{_chance.getrandbits(64):x}"
             self._trial = (trial, time.monotonic() + TRIAL_SECONDS)
             self._ask(trial)
         except (psycopg.Error, HoldfastError) as error:

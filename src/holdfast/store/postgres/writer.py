@@ -24,6 +24,7 @@ from holdfast.store.postgres.connection import Connection
 from holdfast.store.postgres.place import explain, is_lost, is_mixed_up, is_stale_plan, unknown_outcome
 
 T = TypeVar("T")
+_chance: Final = random.SystemRandom()  # the program may have seeded the common one for itself
 PATIENCE_SECONDS: Final = 5.0
 PAUSE_SECONDS: Final = (0.01, 0.5)
 
@@ -72,7 +73,7 @@ class Patience:
         """False when it has run out."""
         if time.monotonic() + self._pause > self._deadline:
             return False
-        time.sleep(self._pause * random.uniform(0.5, 1.0))
+        time.sleep(self._pause * _chance.uniform(0.5, 1.0))
         low, high = PAUSE_SECONDS
         self._pause = min(high, max(low, self._pause * 2))
         return True

@@ -16,6 +16,7 @@ from holdfast.store.sqlite.wake import Watcher
 from holdfast.store.store import Probe
 
 T = TypeVar("T")
+_chance: Final = random.SystemRandom()  # the program may have seeded the common one for itself
 BUSY_SECONDS: Final = (0.000_2, 0.001)
 COMMIT_BYTES: Final = 24 * 1024
 CHANGE_BYTES: Final = 12
@@ -95,7 +96,7 @@ def patiently(action: Callable[[], T], busy_seconds: float) -> T:
         except sqlite3.OperationalError as error:
             if not _busy(error) or time.monotonic() >= deadline:
                 raise
-        time.sleep(random.uniform(*BUSY_SECONDS))
+        time.sleep(_chance.uniform(*BUSY_SECONDS))
 
 
 def _busy(error: sqlite3.OperationalError) -> bool:
