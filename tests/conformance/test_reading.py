@@ -186,8 +186,8 @@ def test_a_job_tells_its_handle(store: World) -> None:
 
 def test_an_app_that_is_closed_watches_no_more(store: World) -> None:
     job, before = store.add.enqueue(1), set(threading.enumerate())
-    with pytest.raises(TimeoutError):
-        store.app.wait(job.id, timeout=0.01)
+    with pytest.raises(TimeoutError):  # long enough for one look, or it would give up before it has begun to watch
+        store.app.wait(job.id, timeout=2)
     [watching] = [thread for thread in set(threading.enumerate()) - before if thread.name == "holdfast-pulse"]
     store.app.close()
     watching.join(30)
