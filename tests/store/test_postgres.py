@@ -10,7 +10,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -436,6 +436,44 @@ def test_a_server_that_says_nothing_is_not_waited_for_for_ever(server: Server, m
         finally:
             os.kill(pid, signal.SIGCONT)
         assert app.stats() is not None
+
+
+def test_when_one_connection_is_silent_the_older_ones_are_not_tried_one_by_one(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Bounded, "bound_seconds", 0.3)
+    monkeypatch.setattr(writer.Patience.__init__, "__defaults__", (0.0,))
+    with app_on(server.url) as app:
+        enqueue(app)
+        app.stats()
+        pids = [row[0] for row in ask(server.url, "SELECT pid FROM pg_stat_activity WHERE application_name = 'holdfast'")]
+        assert len(pids) > 1
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(StoreUnavailable, match="no answer"):
+                app.stats()
+            started = time.monotonic()
+            enqueue(app)
+            assert time.monotonic() - started < 5  # its own connection would have been silent for 12
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+
+
+def test_a_transaction_whose_client_fell_silent_gives_back_its_locks(server: Server) -> None:
+    with app_on(server.url) as app:
+        enqueue(app)
+        connection = postgres_store(app)._writers[1]._open()
+        connection.command("SET idle_in_transaction_session_timeout = '200ms'")
+        connection.begin(app.store.clock)
+        with suppress(psycopg.Error), connection.piped():
+            assert connection.run(Statement("workers")) == []
+            gone = f"SELECT pid FROM pg_stat_activity WHERE pid = {connection.raw.info.backend_pid}"
+            deadline = time.monotonic() + 10
+            while ask(server.url, gone):
+                assert time.monotonic() < deadline, "the server still waits for more"
+                time.sleep(0.05)
 
 
 # Locks

@@ -62,6 +62,9 @@ class Store(Door, Protocol):
 
     def watcher(self) -> Watcher: ...
 
+    def answer_within(self, seconds: float) -> None:
+        """No write may wait longer than this for a sign of life from the server; where there is one."""
+
     def borrow(self, connection: Any) -> Borrowed | AsyncBorrowed:
         """Our side of a caller's connection to the same database. Nothing is opened yet."""
 

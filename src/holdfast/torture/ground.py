@@ -18,7 +18,7 @@ TABLES: Final = (
     f"CREATE TABLE {ORDER} (call TEXT PRIMARY KEY)",
     f"CREATE TABLE {EFFECT} (call TEXT NOT NULL, token INTEGER NOT NULL)",
 )
-OWN_SECONDS: Final = 10
+OWN_SECONDS: Final = 5
 
 
 class Own(Protocol):
@@ -87,11 +87,11 @@ class OwnSqlite:
 
 class OwnPostgres:
     def __init__(self, url: str, name: str = "torture") -> None:
-        import psycopg
+        from holdfast.store.postgres.connection import Bounded
 
         base, _, _ = url.partition("?")  # what follows is for Holdfast
         hosts = {"target_session_attrs": "read-write"} if "," in base else {}
-        self.raw = psycopg.connect(
+        self.raw = Bounded.connect(  # as a program does that must go on when the network does not
             base,
             autocommit=True,
             application_name=name,
@@ -99,6 +99,7 @@ class OwnPostgres:
             options=f"-c statement_timeout={OWN_SECONDS}s -c idle_in_transaction_session_timeout={OWN_SECONDS}s",
             **hosts,  # type: ignore[arg-type]
         )
+        self.raw.bound_seconds = OWN_SECONDS
 
     def execute(self, query: str, values: Sequence[Any] = ()) -> Any:
         return self.raw.execute(theirs(query), values or None)

@@ -9,7 +9,7 @@ import signal
 import socket
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from holdfast.domain.bounds import CONCURRENCY_MAX, LEASE_SECONDS_MIN
 from holdfast.domain.event import check_name
@@ -33,6 +33,8 @@ log = logging.getLogger("holdfast.worker")
 
 STOPPING_SECONDS = 0.5
 """How long code that was told to stop may take, when the worker itself has no more time."""
+ANSWER_SECONDS_MIN: Final = 3.0
+"""A database that is silent for longer, and for most of a lease, is asked again through another connection."""
 
 
 class Worker:
@@ -157,6 +159,7 @@ class Worker:
             lease_seconds=self.lease_seconds,
             retention_seconds=self._retention_seconds,
         )
+        self._store.answer_within(max(ANSWER_SECONDS_MIN, self.lease_seconds * 2 / 3))
         clerk = Clerk(self._store, self._registry, desk, terms, self._start, self._stop_run)
         self._warden = Warden(desk, self._store.clock, clerk)
         clerk.open()

@@ -96,6 +96,7 @@ class Connection:
 
     def __init__(self, raw: Raw, place: Place, probed: Probed, timeline: str | None) -> None:
         self.raw, self.timeline = raw, timeline
+        self.opened_at = time.monotonic()
         self._probed = probed
         self._sql = verbs(place.schema)
         self._cursor = psycopg.RawCursor(raw)
@@ -104,7 +105,8 @@ class Connection:
         self.life: str | None = None
         self.transaction: str | None = None
         self.loud = False
-        self._pipes, self._piped = not place.pooled and psycopg.Pipeline.is_supported(), False
+        self._pipes = not place.pooled and psycopg.Pipeline.is_supported()
+        self._pipe: psycopg.Pipeline | None = None
 
     def run(self, statement: Statement) -> list[Row]:
         verb, parameters, rows = statement
@@ -116,7 +118,7 @@ class Connection:
         sql = self._sql[verb]
         if not sql.text:
             return []  # another verb does this one's work here
-        if self._piped:
+        if self._pipe is not None:
             cursor: psycopg.RawCursor[Row] = psycopg.RawCursor(self.raw)  # each holds the answer to one statement
         else:
             cursor = self._cursor
@@ -124,7 +126,11 @@ class Connection:
             cursor.executemany(sql.numbered, rows)
             return []
         cursor.execute(sql.numbered, sql.values(parameters))
-        return cursor.fetchall() if answers(sql.text) else []
+        if not answers(sql.text):
+            return []
+        if self._pipe is not None:
+            self._pipe.sync()  # else the server waits for more of the pipe, with our locks, however long we are silent
+        return cursor.fetchall()
 
     @contextmanager
     def piped(self) -> Iterator[None]:
@@ -133,12 +139,11 @@ class Connection:
         if not self._pipes:
             yield
             return
-        with self.raw.pipeline():
-            self._piped = True
+        with self.raw.pipeline() as self._pipe:
             try:
                 yield
             finally:
-                self._piped = False
+                self._pipe = None
 
     def look(self, verb: str) -> list[Row]:
         """A verb without parameters, of which nobody is told: it is no part of an operation."""
@@ -202,7 +207,7 @@ class Connection:
         self.raw.close()
 
 
-def connect(place: Place, prepares: bool = True) -> Raw:
+def connect(place: Place, prepares: bool = True) -> Bounded:
     raw = Bounded.connect(
         place.conninfo,
         autocommit=True,

@@ -7,8 +7,10 @@ Plain jobs, which wait for nobody's lock, have a writer of their own: what has t
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,11 +29,12 @@ from holdfast.store.op import Make, Moment, drive
 from holdfast.store.postgres.bell import Bell
 from holdfast.store.postgres.borrow import borrow
 from holdfast.store.postgres.clock import ServerClock
-from holdfast.store.postgres.connection import Connection, connect, opened
+from holdfast.store.postgres.connection import MARGIN_SECONDS, Bounded, Connection, Timeout, connect, opened
 from holdfast.store.postgres.listen import Listener
 from holdfast.store.postgres.place import (
     CALL_SECONDS,
     CHANNEL,
+    LOCK_SECONDS,
     explain,
     is_lost,
     is_mixed_up,
@@ -39,7 +42,7 @@ from holdfast.store.postgres.place import (
     is_stale_plan,
     place_of,
 )
-from holdfast.store.postgres.schema import PACKAGE, Raw, apply_pending, version_of
+from holdfast.store.postgres.schema import PACKAGE, apply_pending, version_of
 from holdfast.store.postgres.writer import Patience, Writer
 from holdfast.store.store import Probe
 
@@ -65,6 +68,8 @@ class PostgresStore:
         self._bell = Bell(self._connect)
         self._inherited: list[Any] = []
         self._prepares = True
+        self._silent_at = -math.inf
+        self._answer_seconds = LOCK_SECONDS + MARGIN_SECONDS  # what waits for a row is told by the server first
         self._reset()
         _stores.add(self)
 
@@ -125,6 +130,8 @@ class PostgresStore:
             except psycopg.Error as error:
                 if is_mixed_up(error):
                     self.distrust_plans()
+                if isinstance(error, Timeout):
+                    self.distrust_older()
                 again = is_stale_plan(error) or (is_lost(error) and self._reached)
                 if not (again and patience.pause()):
                     raise
@@ -192,7 +199,7 @@ class PostgresStore:
         if executor is not None:
             executor.shutdown(wait=False)
 
-    def open(self) -> Connection:
+    def open(self, answer_seconds: float | None = None) -> Connection:
         """A new connection to a database that is known to be of this version's layout."""
         with self._opening:
             if not self._prepared:
@@ -201,6 +208,7 @@ class PostgresStore:
         raw = self._connect()
         try:
             connection = opened(raw, self.place, self, self.clock)
+            raw.bound_seconds = answer_seconds or Bounded.bound_seconds
             self._identity = connection.identity
             return connection
         except BaseException:
@@ -216,7 +224,7 @@ class PostgresStore:
         finally:
             raw.close()
 
-    def _connect(self) -> Raw:
+    def _connect(self) -> Bounded:
         try:
             raw = connect(self.place, self._prepares)
         except psycopg.OperationalError as error:
@@ -225,13 +233,18 @@ class PostgresStore:
             self.place = self.place._replace(pooled=True)
             raw = connect(self.place, self._prepares)
         self._reached = True
+        raw.bound_seconds = self._answer_seconds
         return raw
 
     def _reading(self) -> Connection:
-        with self._mutex:
-            if self._readers:
-                return self._readers.pop()
-        return self.open()
+        while True:
+            with self._mutex:
+                connection = self._readers.pop() if self._readers else None
+            if connection is None:
+                return self.open()
+            if not self.is_distrusted(connection):
+                return connection
+            connection.close()
 
     def _give_back(self, connection: Connection, pool: list[Connection]) -> None:
         """To the pool it was taken for; that is no longer ours if the store was closed meanwhile."""
@@ -273,6 +286,19 @@ class PostgresStore:
 
     def distrust_plans(self) -> None:
         self._prepares = False
+
+    def distrust_older(self) -> None:
+        self._silent_at = time.monotonic()
+
+    def is_distrusted(self, connection: Connection) -> bool:
+        return connection.opened_at < self._silent_at
+
+    def answer_within(self, seconds: float) -> None:
+        """No write waits longer than this for any sign of the server; the shortest that anybody asked for counts."""
+        self._answer_seconds = min(self._answer_seconds, seconds)
+
+    def open_writer(self) -> Connection:
+        return self.open(self._answer_seconds)
 
 
 _stores: weakref.WeakSet[PostgresStore] = weakref.WeakSet()

@@ -21,17 +21,20 @@ CHANNEL: Final = "holdfast"
 CONNECT_SECONDS: Final = 5
 CALL_SECONDS: Final = 30.0
 LOCK_SECONDS: Final = 10.0
+IDLE_SECONDS: Final = 5.0
+"""A transaction of ours that asks for nothing more has lost its client: it would hold its locks for as long."""
 _SCHEMA_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,49}")
 _POOLERS: Final = ("session", "transaction")
 _SECRET: Final = re.compile(r"(password\s*=\s*)('(?:[^'\\]|\\.)*'|\S+)|(://[^:@/\s]*:)[^@\s]*@", re.IGNORECASE)
 
 _KEPT_ALIVE: Final = {
     "keepalives": 1,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
     "keepalives_count": 3,
-    "tcp_user_timeout": int(CALL_SECONDS * 1000),
+    "tcp_user_timeout": 10_000,
 }
+"""A peer that takes nothing more is gone: a busy server still does. So this may be shorter than the longest statement."""
 
 
 class Place(NamedTuple):
@@ -104,7 +107,8 @@ SETTINGS: Final = " ".join(
     for setting in (
         "default_transaction_isolation=read\\ committed",
         *_BOUNDS,
-        f"idle_in_transaction_session_timeout={CALL_SECONDS * 2000:.0f}",
+        f"idle_in_transaction_session_timeout={IDLE_SECONDS * 1000:.0f}",
+        *(f"tcp_{name}={value}" for name, value in _KEPT_ALIVE.items() if name != "keepalives" and name.startswith("keep")),
         *_PLANS,
     )
 )

@@ -20,8 +20,8 @@ from holdfast.store.commits import Commits, Entry, Share, accept, refuse, shares
 from holdfast.store.enqueue import Plain
 from holdfast.store.op import Make, Moment, Op, Statement, drive
 from holdfast.store.postgres.clock import ServerClock
-from holdfast.store.postgres.connection import Connection
-from holdfast.store.postgres.place import explain, is_lost, is_mixed_up, is_stale_plan, unknown_outcome
+from holdfast.store.postgres.connection import Connection, Timeout
+from holdfast.store.postgres.place import IDLE_SECONDS, explain, is_lost, is_mixed_up, is_stale_plan, unknown_outcome
 
 T = TypeVar("T")
 _chance: Final = random.SystemRandom()  # the program may have seeded the common one for itself
@@ -49,7 +49,7 @@ class Home(Protocol):
     def path(self) -> str: ...
     def moment(self) -> Moment: ...
     def tell(self, what: str) -> None: ...
-    def open(self) -> Connection:
+    def open_writer(self) -> Connection:
         """A new connection to a database that is known to be of this version's layout."""
 
     def knows_server(self) -> bool:
@@ -57,6 +57,11 @@ class Home(Protocol):
 
     def distrust_plans(self) -> None:
         """There is a pooler in between that mixes up prepared statements: do without."""
+
+    def distrust_older(self) -> None:
+        """A connection went silent: those that were made before it may have, too. Each would cost as long again."""
+
+    def is_distrusted(self, connection: Connection) -> bool: ...
 
     def ring(self) -> None:
         """Something was committed that somebody may be waiting for."""
@@ -191,6 +196,8 @@ class Writer:
                 self._undo(connection, keep=isinstance(error, Exception))
                 raise
             self._drop()
+            if isinstance(error, Timeout):
+                home.distrust_older()
             fate = self._fate(connection)
             if fate == "committed":
                 kept()
@@ -235,6 +242,8 @@ class Writer:
 
     def _again(self, error: psycopg.Error, patience: Patience) -> bool:
         """Whether nothing was kept and another try may go better; it is then time for it."""
+        if isinstance(error, Timeout):
+            self._home.distrust_older()
         if is_stale_plan(error):
             if is_mixed_up(error):
                 self._home.distrust_plans()
@@ -249,7 +258,7 @@ class Writer:
 
     def _fate(self, connection: Connection) -> str | None:
         """What became of the transaction of a connection that is gone; None if that cannot be found out."""
-        patience = Patience()
+        patience = Patience(IDLE_SECONDS + PATIENCE_SECONDS)  # until the server has given it up
         while connection.transaction is not None:
             try:
                 asked = self._open()
@@ -275,8 +284,10 @@ class Writer:
         return is_lost(error) and (connection is None or connection.raw.closed or getattr(error, "sqlstate", None) is not None)
 
     def _open(self) -> Connection:
+        if self._connection is not None and self._home.is_distrusted(self._connection):
+            self._drop()
         if self._connection is None:
-            self._connection = self._home.open()
+            self._connection = self._home.open_writer()
         return self._connection
 
     def _undo(self, connection: Connection, keep: bool) -> None:

@@ -255,6 +255,9 @@ class SqliteStore:
     async def aread(self, make: Make[T]) -> T:
         return await asyncio.wrap_future(self._submit(lambda: self.read(make)))
 
+    def answer_within(self, seconds: float) -> None:
+        """A file has nobody who could fall silent."""
+
     def watcher(self) -> StoreWatcher:
         """Waits for commits of other processes and of this one."""
         return StoreWatcher(self.path, self._reading())
