@@ -293,7 +293,8 @@ def test_a_caller_that_is_interrupted_while_it_waits_does_not_take_the_lead_with
     gate = Gate(app, callers=3, at="commit")
     hold = app.store.probe
     assert hold is not None
-    leading, waiting = threading.Event(), threading.Event()
+    leading, waiting, gone = threading.Event(), threading.Event(), threading.Event()
+    main = threading.get_ident()
     answers: list[Any] = []
     leader, behind = (threading.Thread(target=lambda: answers.append(task.enqueue(1))) for _ in range(2))
 
@@ -303,7 +304,8 @@ def test_a_caller_that_is_interrupted_while_it_waits_does_not_take_the_lead_with
             assert waiting.wait(SECONDS)
             behind.start()
             hold(what)
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.pthread_kill(main, signal.SIGINT)
+            assert gone.wait(SECONDS)
         else:
             hold(what)
 
@@ -311,13 +313,18 @@ def test_a_caller_that_is_interrupted_while_it_waits_does_not_take_the_lead_with
     leader.start()
     assert leading.wait(SECONDS)
     queue = sqlite_store(app).commits
-    joined = queue.join
+    joined, abandoned = queue.join, queue._abandon
 
     def join(entry: Any) -> bool:
         leads = joined(entry)
         waiting.set()
         return leads
 
+    def abandon(entry: Any) -> None:
+        abandoned(entry)
+        gone.set()
+
+    queue._abandon = abandon  # type: ignore[method-assign]
     queue.join = join  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         task.enqueue(2)
