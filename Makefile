@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench bench-postgresql torture clean
+.PHONY: demo test check bench bench-postgresql torture chaos watch bench-watchers clean
 
 OK := import sys; sys.exit(sys.version_info < (3, 11))
 
@@ -14,15 +14,15 @@ $(VENV)/.installed-%: pyproject.toml
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e ".[$*]"
 	@touch $@
 
-demo: $(VENV)/.installed-cli  ## a worker, real sample work, a kill, a recovery; ends by itself
+demo: $(VENV)/.installed-demo  ## workers and the page with real sample work, a kill, a recovery; ends by itself
 	@$(BIN)/holdfast demo
 
-test: $(VENV)/.installed-test  ## the whole test suite
-	@$(BIN)/python -m pytest -n auto -q $(ARGS)
+test: $(VENV)/.installed-test  ## the whole test suite, but what takes minutes: see chaos
+	@$(BIN)/python -m pytest -n auto -q -m "not chaos" $(ARGS)
 
 check: $(VENV)/.installed-dev  ## lint, types, import layers
-	@$(BIN)/ruff check src tests bench
-	@$(BIN)/ruff format --check src tests bench
+	@$(BIN)/ruff check src tests bench chaos
+	@$(BIN)/ruff format --check src tests bench chaos
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
@@ -34,6 +34,15 @@ bench-postgresql: $(VENV)/.installed-bench  ## the same on PostgreSQL, a private
 
 torture: $(VENV)/.installed-test  ## a thousand kills of workers and enqueuers, judged from ledgers outside the database
 	@$(BIN)/holdfast torture $(ARGS)
+
+watch: $(VENV)/.installed-test  ## clients cut off, the server killed 20 times: every event once
+	@$(BIN)/python -m chaos.watch $(ARGS)
+
+bench-watchers: $(VENV)/.installed-bench  ## 2,500 live streams: how soon, what each costs, what is left
+	@$(BIN)/python -m bench.watchers $(ARGS)
+
+chaos: $(VENV)/.installed-test  ## a minute each: a server restarted, cut off, filled up, failed over under load
+	@$(BIN)/python -m pytest -q -m chaos $(ARGS)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis bench/results

@@ -14,13 +14,14 @@ import holdfast
 from holdfast import Client, Context, Holdfast, HoldfastError, Task, Worker, errors
 
 PUBLIC = [
-    "AsyncBatch", "Attempt", "Batch", "Cancelled", "Client", "Conflict", "Context", "Event", "Fatal", "Holdfast",
-    "HoldfastError", "IllegalMove", "Job", "JobNotFound", "Key", "Lease", "LeaseLost", "NewJob", "PayloadError", "QueueFull",
-    "Retry", "RetryAfter", "SettingError", "Skip", "Snooze", "State", "StoreUnavailable", "Task", "UnknownTask", "Worker",
+    "ApiKey", "AsyncBatch", "Attempt", "Batch", "Cancelled", "Changed", "Client", "Conflict", "Context", "Delivery", "Event",
+    "Fatal", "Holdfast", "HoldfastError", "IllegalMove", "Job", "JobNotFound", "Key", "Lease", "LeaseLost", "NewApiKey", "NewJob",
+    "PayloadError", "Queue", "QueueFull", "Retry", "RetryAfter", "Scope", "Secret", "SettingError", "Skip", "Snooze", "State",
+    "StoreUnavailable", "Task", "UnknownTask", "Worker",
 ]  # fmt: skip
 CLIENT = [
-    "cancel", "claim", "delete", "enqueue", "enqueue_many", "events", "fail", "find", "finish", "get", "jobs", "prune", "release",
-    "renew", "retry", "skip", "stats", "wait",
+    "add_key", "cancel", "claim", "delete", "deliveries", "enqueue", "enqueue_many", "events", "fail", "feed", "find", "finish",
+    "get", "jobs", "keys", "prune", "queues", "redeliver", "release", "renew", "retry", "revoke_key", "skip", "stats", "wait",
 ]  # fmt: skip
 TWINS = {"wait": "await_"}
 """`await` is a keyword."""

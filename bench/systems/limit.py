@@ -66,7 +66,6 @@ class Limit:
             first = self._connection.execute(sql.NEXT_SEQ).fetchone()[0]
             self._connection.executemany(sql.INSERT_JOB, rows)
             self._connection.executemany(sql.INSERT_READY, ((first + n,) for n in range(len(rows))))
-            self._connection.executemany(sql.INSERT_ENQUEUED, ((first + n, row[2]) for n, row in enumerate(rows)))
             self._connection.execute("COMMIT")
 
     def drain(self, tally: Tally) -> None:

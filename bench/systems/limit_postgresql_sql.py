@@ -19,9 +19,8 @@ new AS MATERIALIZED (
 job AS (
     INSERT INTO holdfast.job (seq, created_at, lane, priority, attempts_max, state)
     SELECT seq, %(now)s, 1, 100, 3, 'ready' FROM new),
-body AS (INSERT INTO holdfast.body (seq, id, arguments) SELECT seq, id, arguments FROM new),
-ready AS (INSERT INTO holdfast.ready (lane, priority, seq) SELECT 1, 100, seq FROM new)
-INSERT INTO holdfast.event (job, at, number, kind) SELECT seq, %(now)s, 1, 'enqueued' FROM new
+body AS (INSERT INTO holdfast.body (seq, id, arguments) SELECT seq, id, arguments FROM new)
+INSERT INTO holdfast.ready (lane, priority, seq) SELECT 1, 100, seq FROM new
 """
 
 CLAIM = """

@@ -22,7 +22,6 @@ VALUES (?, 1, 'ready', 100, 0, 3, 0, 1, ?, ?)
 
 NEXT_SEQ = "SELECT coalesce(max(seq), 0) + 1 FROM job"
 INSERT_READY = "INSERT INTO ready (lane, priority, seq) VALUES (1, 100, ?)"
-INSERT_ENQUEUED = "INSERT INTO event (job, number, kind, at) VALUES (?, 1, 'enqueued', ?)"
 
 CHOOSE = """
 SELECT json_group_array(seq), max(priority), max(seq)

@@ -3,13 +3,18 @@
 from holdfast.app import Holdfast
 from holdfast.batch import AsyncBatch, Batch
 from holdfast.client import Client
+from holdfast.domain.access import ApiKey, NewApiKey, Scope
+from holdfast.domain.delivery import Delivery
 from holdfast.domain.event import Event
 from holdfast.domain.job import Attempt, Job, Lease, NewJob
 from holdfast.domain.key import Key
 from holdfast.domain.outcome import Cancelled, Fatal, RetryAfter, Skip, Snooze
+from holdfast.domain.queue import Queue
 from holdfast.domain.retry import Retry
+from holdfast.domain.secret import Secret
 from holdfast.domain.states import State
 from holdfast.errors import (
+    Changed,
     Conflict,
     HoldfastError,
     IllegalMove,
@@ -26,13 +31,16 @@ from holdfast.worker.context import Context
 from holdfast.worker.worker import Worker
 
 __all__ = [
+    "ApiKey",
     "AsyncBatch",
     "Attempt",
     "Batch",
     "Cancelled",
+    "Changed",
     "Client",
     "Conflict",
     "Context",
+    "Delivery",
     "Event",
     "Fatal",
     "Holdfast",
@@ -43,11 +51,15 @@ __all__ = [
     "Key",
     "Lease",
     "LeaseLost",
+    "NewApiKey",
     "NewJob",
     "PayloadError",
+    "Queue",
     "QueueFull",
     "Retry",
     "RetryAfter",
+    "Scope",
+    "Secret",
     "SettingError",
     "Skip",
     "Snooze",

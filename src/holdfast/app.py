@@ -9,11 +9,14 @@ from typing import Any, TypeVar, overload
 
 from holdfast.client import Client
 from holdfast.domain.bounds import SECONDS_MAX
-from holdfast.domain.event import check_name
+from holdfast.domain.callback import CALLBACK_DELAYS, CALLBACK_PRIORITY, CALLBACK_QUEUE, CALLBACK_TASK
+from holdfast.domain.event import check_name, check_own_name
 from holdfast.domain.job import Job, Options
 from holdfast.domain.retry import Duration, Retry, seconds_of
 from holdfast.errors import SettingError
-from holdfast.events.pulse import Pulse
+from holdfast.events.feed import Feed
+from holdfast.events.webhook.courier import TIMEOUT_SECONDS
+from holdfast.hooks import Hook
 from holdfast.on import On
 from holdfast.registry import AnyTask, Registry
 from holdfast.settings import (
@@ -51,7 +54,7 @@ class Holdfast(Client):
         self.store = open_store(self.url, clock, listen_url)
         self.retention_seconds = None if retention is None else min(seconds_of("retention", retention), SECONDS_MAX)
         self.registry = Registry()
-        super().__init__(self.store, self.registry, Pulse(self.store.watcher))
+        super().__init__(self.store, self.registry, Feed(self.store))
 
     # Tasks
 
@@ -105,11 +108,16 @@ class Holdfast(Client):
         """The task of that name, or `UnknownTask`."""
         return self.registry.demand(name)
 
+    @property
+    def hooks(self) -> list[Hook]:
+        """What is put around every enqueue, and around every run of a worker that starts later."""
+        return self.registry.hooks
+
     # The caller's transaction
 
     def on(self, connection: Any) -> Client:
         """The same client inside the caller's transaction; nothing is committed here."""
-        return Client(On(connection, self.store), self.registry, self._pulse, self)
+        return Client(On(connection, self.store), self.registry, self._feed, self)
 
     # Work
 
@@ -121,8 +129,14 @@ class Holdfast(Client):
         *,
         lease: Duration = LEASE_SECONDS,
         grace: Duration = GRACE_SECONDS,
+        callbacks: bool = True,
     ) -> Worker:
-        """Somebody who runs this app's tasks: `.run()`, `.run_until_empty()`, `.stop()`."""
+        """Somebody who runs this app's tasks: `.run()`, `.run_until_empty()`, `.stop()`.
+
+        callbacks  it also delivers callbacks, whatever queues it is for, so that they are not forgotten
+        """
+        if not self.registry.internal:
+            self.registry.internal[CALLBACK_TASK] = _delivering(self)
         return Worker(
             self.store,
             self.registry,
@@ -132,6 +146,7 @@ class Holdfast(Client):
             lease=lease,
             grace=grace,
             retention_seconds=self.retention_seconds,
+            callbacks=callbacks,
         )
 
     # The store
@@ -142,7 +157,7 @@ class Holdfast(Client):
 
     def close(self) -> None:
         """Close all connections; the app can be used again afterwards."""
-        self._pulse.close()
+        self._feed.close()
         self.store.close()
 
     def __enter__(self) -> Holdfast:
@@ -169,8 +184,8 @@ class TaskMaker:
         retry: Retry | None,
         process: bool,
     ) -> None:
-        self._app, self._name, self._process = app, name, process
-        self._queue, self._priority = check_name("queue", queue), check_priority(priority)
+        self._app, self._name, self._process = app, None if name is None else check_own_name("task", name), process
+        self._queue, self._priority = check_own_name("queue", queue), check_priority(priority)
         self._timeout = None if timeout is None else seconds_of("timeout", timeout, positive=True)
         self._lease = None if lease is None else check_lease(lease)
         if retry is not None and not isinstance(retry, Retry):
@@ -197,6 +212,23 @@ class TaskMaker:
         )
         self._app.registry.add(task)
         return task
+
+
+def _delivering(app: Holdfast) -> AnyTask:
+    """The one task that is ours: it decides itself when it is tried again."""
+    retry = Retry(delays=CALLBACK_DELAYS)
+    return Task(
+        app.courier.deliver,
+        app,
+        name=CALLBACK_TASK,
+        options=Options(CALLBACK_TASK, CALLBACK_QUEUE, CALLBACK_PRIORITY, retry.attempts),
+        retry=retry,
+        timeout_seconds=TIMEOUT_SECONDS,
+        lease_seconds=None,
+        process=False,
+        takes_context=True,
+        detached=lambda: _detached(CALLBACK_TASK),
+    )
 
 
 def takes_context(fn: Callable[..., Any]) -> bool:

@@ -16,7 +16,14 @@ class HoldfastError(Exception):
 
 
 class PayloadError(HoldfastError, ValueError):
-    """A value cannot be stored: not JSON, too large, or not what the task's signature asks for."""
+    """A value cannot be stored: not JSON, too large, or not what the task's signature asks for.
+
+    `.argument` is the parameter that it is about, if it is about one, and `.place` where in its value the fault is.
+    """
+
+    def __init__(self, message: str, argument: str | None = None, place: str = "") -> None:
+        super().__init__(message)
+        self.argument, self.place = argument, place
 
 
 class UnknownTask(HoldfastError, LookupError):
@@ -41,6 +48,10 @@ class Conflict(HoldfastError):
     def __init__(self, message: str, job: Job | None = None) -> None:
         super().__init__(message)
         self.job = job
+
+
+class Changed(Conflict):
+    """The job has moved on since the caller looked at it, and the caller asked to act only if it had not."""
 
 
 class QueueFull(HoldfastError):

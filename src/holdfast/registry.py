@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.domain import codec
-from holdfast.domain.job import Thaw
+from holdfast.domain.job import Job, Thaw
+from holdfast.domain.message import Hidden, hidden_of
 from holdfast.domain.retry import Retry
+from holdfast.domain.secret import Marked
 from holdfast.errors import PayloadError, SettingError, UnknownTask
+from holdfast.hooks import Hook
 from holdfast.store.rows import Names
 from holdfast.task import Task
 
@@ -18,12 +21,19 @@ _DEFAULT_RETRY = Retry()
 class Registry:
     def __init__(self) -> None:
         self.tasks: dict[str, AnyTask] = {}
+        self.internal: dict[str, AnyTask] = {}
+        """Ours: run by every worker, enqueued by nobody else."""
         self.names: Names = _TypedNames(self.tasks)
+        self.hooks: list[Hook] = []
 
     def add(self, task: AnyTask) -> None:
-        if task.name in self.tasks:
+        if task.name in self.tasks or task.name in self.internal:
             raise SettingError(f"task {task.name!r} is registered twice; give one of them another name=")
         self.tasks[task.name] = task
+
+    def runnable(self) -> dict[str, AnyTask]:
+        """All that a worker can run."""
+        return {**self.internal, **self.tasks}
 
     def find(self, name: str) -> AnyTask | None:
         return self.tasks.get(name)
@@ -39,6 +49,11 @@ class Registry:
         task = self.tasks.get(name)
         return _DEFAULT_RETRY if task is None else task.retry
 
+    def hidden(self, job: Job) -> Hidden:
+        """What must not be told of a job to those outside."""
+        task = self.tasks.get(job.task)
+        return hidden_of(None if task is None else task.signature, job.arguments_json)
+
 
 class _TypedNames(Names):
     """Stored JSON of a known task comes back typed by its annotations; if it no longer fits them, as plain JSON."""
@@ -51,21 +66,28 @@ class _TypedNames(Names):
     def arguments(self, task: str) -> Thaw:
         thaw = self._arguments.get(task)
         if thaw is None and task in self._tasks:
-            thaw = self._arguments[task] = _lenient(self._tasks[task].signature.named)
+            signature = self._tasks[task].signature
+            thaw = self._arguments[task] = _Lenient(signature.named, signature.secrets)
         return thaw or codec.decode
 
     def result(self, task: str) -> Thaw:
         thaw = self._results.get(task)
         if thaw is None and task in self._tasks:
-            thaw = self._results[task] = _lenient(self._tasks[task].signature.decode_result)
+            signature = self._tasks[task].signature
+            thaw = self._results[task] = _Lenient(signature.decode_result, signature.result_secrets)
         return thaw or codec.decode
 
 
-def _lenient(thaw: Thaw) -> Thaw:
-    def read(text: str) -> Any:
+class _Lenient:
+    """Reads stored JSON of one task, and knows what in it is secret."""
+
+    __slots__ = ("_thaw", "marked")
+
+    def __init__(self, thaw: Thaw, marked: Marked) -> None:
+        self._thaw, self.marked = thaw, marked
+
+    def __call__(self, text: str) -> Any:
         try:
-            return thaw(text)
+            return self._thaw(text)
         except PayloadError:
             return codec.decode(text)
-
-    return read

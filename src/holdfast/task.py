@@ -14,7 +14,8 @@ import msgspec
 
 from holdfast.domain import codec
 from holdfast.domain.bounds import META_BYTES_MAX, PRIORITY_MAX, TAGS_MAX
-from holdfast.domain.event import check_name
+from holdfast.domain.callback import check_callback
+from holdfast.domain.event import check_name, check_own_name
 from holdfast.domain.job import Job, NewJob, Options, check_id, micros_of
 from holdfast.domain.key import Key, Part, key_of
 from holdfast.domain.retry import Duration, Retry, check_attempts, seconds_of
@@ -112,6 +113,7 @@ class Task(Generic[F]):
         tags: Sequence[str] | None = None,
         meta: dict[str, Any] | None = None,
         parent: str | Job | None = None,
+        callback: str | None = None,
         on: Any = None,
     ) -> Task[F]:
         """The same task with other options for the jobs that are enqueued through it.
@@ -120,11 +122,12 @@ class Task(Generic[F]):
         priority   a lower number runs first; the default is 100
         run_after  an aware datetime, or seconds (or a timedelta) from now
         attempts   how often it may run in all, instead of what the task's `Retry` says
+        callback   a URL that is told when the job has ended
         on         a connection or session of yours, in whose transaction the job is enqueued
         """
         options = changed(
             self.options, key=key, priority=priority, run_after=run_after, queue=queue, attempts=attempts, id=id, tags=tags,
-            meta=meta, parent=parent,
+            meta=meta, parent=parent, callback=callback,
         )  # fmt: skip
         twin: Task[F] = Task.__new__(Task)
         twin.__dict__.update(self.__dict__, options=options)
@@ -147,12 +150,13 @@ def changed(options: Options, **given: Any) -> Options:
         "key": lambda key: {"key": key_of(key)},
         "priority": lambda priority: {"priority": check_priority(priority)},
         "run_after": _run_after,
-        "queue": lambda queue: {"queue": check_name("queue", queue)},
+        "queue": lambda queue: {"queue": check_own_name("queue", queue)},
         "attempts": lambda attempts: {"attempts": check_attempts(attempts)},
         "id": lambda given_id: {"id": check_id(given_id)},
         "tags": lambda tags: {"tags": _tags(tags)},
         "meta": lambda meta: {"meta": _meta(meta)},
         "parent": lambda parent: {"parent": check_id(parent.id if isinstance(parent, Job) else parent)},
+        "callback": lambda url: {"callback": check_callback(url)},
     }
     unknown = given.keys() - checks.keys()
     if unknown:

@@ -48,6 +48,16 @@ def test_work_without_workers_is_a_warning(cli: Run) -> None:
     assert "start one: holdfast worker" in cli("doctor", *URL).out
 
 
+def test_a_job_that_nobody_takes_is_a_warning(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    id = cli("enqueue", "tasks", "add", "first=1", "--json").json["id"]
+    assert "stalled" not in checks(cli("doctor", *URL, "--json"))
+    monkeypatch.setattr(doctor, "LATE_SECONDS", -1.0)
+    stalled = checks(cli("doctor", *URL, "--json"))["stalled"]
+    assert stalled["status"] == "warning"
+    assert id in stalled["detail"]
+    assert "no living worker serves queue default" in stalled["detail"]
+
+
 def test_workers_and_their_last_beat(cli: Run, app: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     cli("enqueue", "tasks", "add", "first=1")
     assert app.claim(worker="by\x1bhand") is not None

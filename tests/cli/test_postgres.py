@@ -139,7 +139,7 @@ SELECT 'table', relname::text, relkind::text, array_to_string(reloptions, ','), 
 UNION ALL
 SELECT 'index', indexname::text, replace(indexdef, 'NAME', ''), '', '', '', '' FROM pg_indexes WHERE schemaname = 'NAME'
 UNION ALL
-SELECT 'view', viewname::text, replace(definition, 'NAME', ''), '', '', '', '' FROM pg_views WHERE schemaname = 'NAME'
+SELECT 'view', viewname::text, replace(definition, 'NAME.', ''), '', '', '', '' FROM pg_views WHERE schemaname = 'NAME'
 UNION ALL
 SELECT 'sequence', sequencename::text, increment_by::text, min_value::text, start_value::text, cache_size::text, ''
   FROM pg_sequences WHERE schemaname = 'NAME'
@@ -348,8 +348,9 @@ def test_workers_their_last_beat_and_the_oldest_job(cli: Run, url: str) -> None:
         lease = app.claim(worker="by\x1bhand")
         assert lease is not None
         assert lease.job.id == first
-        values = "9, 1, beat_at, beat_at - 120000000, 0, 1, 0, 'gone', 'host', ''"
-        through_psycopg(url, f"INSERT INTO holdfast.worker SELECT {values} FROM holdfast.worker")
+        columns = "id, pid, started_at, beat_at, beat_tick, lease_min, by_hand, slots, name, host, boot"
+        values = "9, 1, beat_at, beat_at - 120000000, 0, 1, 0, 1, 'gone', 'host', ''"
+        through_psycopg(url, f"INSERT INTO holdfast.worker ({columns}) SELECT {values} FROM holdfast.worker")
         answer = cli("doctor", "--url", url, "--json")
         shown = cli("doctor", "--url", url).out
     assert answer.json["oldest_ready"] == oldest
@@ -368,7 +369,8 @@ def test_an_old_layout_fails_and_is_not_migrated(cli: Run, bare: str, monkeypatc
     known = migrate.migrations
 
     def newer(package: str) -> tuple[migrate.Migration, ...]:
-        return (*known(package), migrate.Migration(2, "next", "CREATE TABLE holdfast.next (number bigint);"))
+        next_one = migrate.Migration(len(known(package)) + 1, "next", "CREATE TABLE holdfast.next (number bigint);")
+        return (*known(package), next_one)
 
     monkeypatch.setattr(migrate, "migrations", newer)
     monkeypatch.setattr("holdfast.cli.doctor.migrations", newer)
@@ -376,7 +378,8 @@ def test_an_old_layout_fails_and_is_not_migrated(cli: Run, bare: str, monkeypatc
     assert answer.code == 1
     [(status, detail)] = checks(answer, "schema")
     assert status == "failed"
-    assert "version 1, this Holdfast needs 2; run: holdfast migrate --url" in detail
+    have = len(known("holdfast.store.postgres"))
+    assert f"version {have}, this Holdfast needs {have + 1}; run: holdfast migrate --url" in detail
     assert answer.json["counts"] is None
     assert ("table", "next") not in [row[:2] for row in layout(bare)]
 

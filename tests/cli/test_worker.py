@@ -85,6 +85,7 @@ def test_sigterm_lets_the_running_job_finish(cli: Run, app: Holdfast, here: Path
         (("-q", "a,,b"), ("holds an empty name",)),
         (("-q", "a b"), ("queue 'a b'",)),
         (("--log-level", "loud"), ("--log-level 'loud' is unknown", "debug, info")),
+        (("--log", "xml"), ("--log 'xml' is unknown", "text, json")),
     ],
 )
 def test_a_wrong_flag_is_one_line(cli: Run, flags: tuple[str, ...], words: tuple[str, ...]) -> None:
@@ -93,8 +94,9 @@ def test_a_wrong_flag_is_one_line(cli: Run, flags: tuple[str, ...], words: tuple
 
 def test_every_flag_has_an_environment_variable(cli: Run, here: Path, app: Holdfast) -> None:
     cli("enqueue", "tasks", "add", "first=1", "--queue", "q")
-    flags = {"DRAIN": "1", "QUEUE": "q,r", "CONCURRENCY": "3", "NAME": "named", "LOG_JSON": "1", "LEASE": "5s", "GRACE": "1s"}
-    with start("worker", "tasks", here=here, **{f"HOLDFAST_WORKER_{name}": value for name, value in flags.items()}) as worker:
+    flags = {"DRAIN": "1", "QUEUE": "q,r", "CONCURRENCY": "3", "NAME": "named", "LEASE": "5s", "GRACE": "1s"}
+    variables = {f"HOLDFAST_WORKER_{name}": value for name, value in flags.items()}
+    with start("worker", "tasks", here=here, HOLDFAST_LOG_FORMAT="json", **variables) as worker:
         _, err = worker.communicate(timeout=60)
     first = json.loads(err.splitlines()[0])
     assert worker.returncode == 0

@@ -36,7 +36,7 @@ def torture(*arguments: str, directory: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.chaos
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("kind", TIMES)
 def test_chaos_loses_nothing_and_leaks_nothing(kind: str, tmp_path: Path) -> None:

@@ -91,6 +91,8 @@ def narrow_tables(rows: Rows) -> Iterator[str]:
 def logs(rows: Rows) -> Iterator[str]:
     """Events are numbered 1..n, make a legal walk that ends in the job's state, and account for attempt and token."""
     log: dict[int, list[tuple[int, str]]] = defaultdict(list)
+    for job, scheduled_for in rows("SELECT seq, scheduled_for FROM holdfast_body"):
+        log[job].append((1, EVENTS["enqueue" if scheduled_for is None else "schedule"]))
     for job, number, kind in rows("SELECT job, number, kind FROM holdfast_event ORDER BY job, number"):
         log[job].append((number, kind))
     facts = "SELECT seq, state, attempt, attempts_max, token, event_count FROM holdfast_job ORDER BY seq"

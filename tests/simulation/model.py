@@ -178,7 +178,8 @@ class Model:
             if job.key is None or holding is None or holding.job is not job:
                 continue
             timed = isinstance(holding.scope, float) and self.now < holding.taken_at + holding.scope
-            if holding.scope == "forever" or timed:
+            freed = job.state == State.FAILED and holding.failed == "free"
+            if (holding.scope == "forever" or timed) and not freed:
                 holding.pruned = True
             else:
                 del self.keys[job.key]

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from contextlib import closing
 
 from holdfast import Conflict, Holdfast, IllegalMove, Key, Lease, LeaseLost, Snooze, State
+from holdfast.events.follower import ThreadFollower
+from holdfast.store import browse
 from holdfast.store.op import Moment, Op, Statement
 from holdfast.testing import Crash, CrashPoint
 from tests.conformance.world import World
@@ -283,7 +285,7 @@ def nothing_is_read_before_the_lock_is_held(world: World) -> None:
 def a_crash_leaves_nothing_half_written(world: World) -> None:
     world.add.enqueue(0)
     before = world.everything()
-    with CrashPoint(world.app, at="add_first_events"):
+    with CrashPoint(world.app, at="add_ready"):
         try:
             world.app.enqueue_many([world.add.bind(1), world.add.bind(2)])
         except Crash:
@@ -338,6 +340,57 @@ def an_acknowledged_job_is_on_the_disk(world: World) -> None:
         for writer in postgres_store(world.app)._writers:
             assert writer._open().raw.execute("SHOW synchronous_commit").fetchone() == ("on",)
     assert world.rows("SELECT count(*) FROM holdfast_job") == [(1,)]
+
+
+@promise
+def an_end_is_told_of(world: World) -> None:
+    """Each of four ways to end, by a job of its own; and a fifth job, which has not ended, by none."""
+    world.app.courier.resolve = lambda *_: ["93.184.215.14"]
+    asked = world.add.using(callback="https://hooks.example.com/", attempts=1)
+    asked.using(id="finished").enqueue(1)
+    world.app.finish(world.claim(), 2)
+    asked.using(id="cancelled").enqueue(1)
+    world.app.cancel("cancelled")
+    asked.using(id="lost").enqueue(1)
+    world.claim(seconds=LEASE)
+    world.clock.advance(LEASE + 1)
+    world.app.claim(queues=["nowhere"])
+    asked.using(id="replaced", key="k").enqueue(1)
+    asked.using(id="open", key=Key("k", conflict="replace")).enqueue(1)
+    told = world.rows("SELECT parent FROM holdfast_body WHERE parent IS NOT NULL ORDER BY seq")
+    assert told == [("finished",), ("cancelled",), ("lost",), ("replaced",)]
+
+
+@promise
+def what_is_new_is_new_to_who_has_read_what_is_gone(world: World) -> None:
+    world.app.finish(leased(world), 1)
+    last = list(world.app.feed(after=""))[-1]
+    world.app.delete(last.job)
+    job = world.add.enqueue(2)
+    assert [(event.job, event.number) for event in world.app.feed(after=last.cursor)] == [(job.id, 1)]
+    world.claim()
+    assert [(event.job, event.number) for event in world.app.feed(after=last.cursor)] == [(job.id, 1), (job.id, 2)]
+
+
+@promise
+def a_job_is_told_of_before_what_happened_to_it(world: World) -> None:
+    world.app.finish(leased(world), 1)
+    world.add.enqueue(2)
+    assert [event.number for event in world.app.feed(after="")] == [1, 2, 3, 1]
+
+
+@promise
+def who_joins_late_looks_for_what_was_given_out(world: World) -> None:
+    job = world.add.enqueue(1)
+    follower = world.app.events(job.id, follow=True)
+    world.app.release(world.claim())
+    assert [next(follower).number for _ in range(3)] == [1, 2, 3]
+    world.claim()
+    assert next(follower).number == 4, "it is given out by now"
+    late = ThreadFollower(world.app.store.read(lambda _: browse.log(job.id, 0))[0], 3)
+    world.app._feed.attach(late, job.id)
+    assert late.behind
+    world.app._feed.leave(late)
 
 
 def keep(name: str, world: World) -> None:

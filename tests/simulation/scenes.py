@@ -10,6 +10,7 @@ from holdfast import Conflict, Holdfast, HoldfastError, IllegalMove, Key, LeaseL
 from holdfast.testing import ManualClock
 
 LEASE = 10.0
+CALLBACK = "https://hooks.example.com/"
 
 
 class Stage:
@@ -19,6 +20,7 @@ class Stage:
         self.url, self.clock = url, ManualClock()
         self.clock.advance(seconds)
         self.app = app = Holdfast(url, clock=self.clock)
+        app.courier.resolve = lambda *_: ["93.184.215.14"]
 
         @app.task(name="work", retry=Retry(delays=[5, 5], jitter=0))
         def work(number: int) -> int:
@@ -62,6 +64,16 @@ def one_leased(stage: Stage) -> Any:
 def last_attempt(stage: Stage) -> Any:
     stage.work.using(id="one", attempts=1, key="k", tags=["x"]).enqueue(1)
     return stage.lease()
+
+
+def one_to_be_told(stage: Stage) -> Any:
+    stage.work.using(id="one", attempts=1, key="k", callback=CALLBACK).enqueue(1)
+    return stage.lease()
+
+
+def one_told(stage: Stage) -> str:
+    """A job that has ended, and what tells of it waits."""
+    return stage.app.finish(one_to_be_told(stage), 1).id
 
 
 def failed_and_replaced(stage: Stage) -> str:
@@ -135,5 +147,12 @@ SCENES = [
     Scene("skip a ready job", lambda stage, job: stage.app.skip(job, "no need"), one_ready, (IllegalMove,)),
     Scene("retry and take the key back", lambda stage, job: stage.app.retry(job), failed_and_replaced, (IllegalMove,)),
     Scene("delete", lambda stage, job: stage.app.delete(job), failed_and_replaced, (HoldfastError,)),
+    Scene("finish and tell", lambda stage, lease: stage.app.finish(lease, 1), one_to_be_told, (LeaseLost,)),
+    Scene(
+        "replace and tell",
+        lambda stage, _: stage.work.using(key=Key("k", conflict="replace"), callback=CALLBACK).enqueue(1),
+        one_to_be_told,
+    ),
+    Scene("tell again", lambda stage, job: stage.app.redeliver(job), one_told),
     Scene("prune", lambda stage, _: stage.app.prune(30), history),
 ]

@@ -181,10 +181,11 @@ class EngineAgainstModel(RuleBasedStateMachine):
 
     @invariant()
     def logs_agree(self) -> None:
+        first = "SELECT id, CASE WHEN scheduled_for IS NULL THEN 'enqueued' ELSE 'scheduled' END FROM holdfast_body"
+        logs = {id: [kind] for id, kind in self.rows(first)}
         events = "SELECT body.id, event.kind FROM holdfast_event AS event JOIN holdfast_body AS body ON body.seq = event.job"
-        logs: dict[str, list[str]] = {}
         for id, kind in self.rows(f"{events} ORDER BY event.job, event.number"):
-            logs.setdefault(id, []).append(kind)
+            logs[id].append(kind)
         assert logs == {job.id: job.log for job in self.model.jobs.values()}
 
     @invariant()

@@ -15,7 +15,11 @@ import pytest
 
 from holdfast import HoldfastError
 from holdfast.client import by_hand
+from holdfast.events.feed import Feed, Watched
+from holdfast.events.follower import Follower
 from holdfast.store import claim, control, tend
+from holdfast.store import enqueue as enqueueing
+from holdfast.store import settle as settling
 from holdfast.store.commits import Share
 from holdfast.store.op import Moment, Op, drive
 from holdfast.store.settle import settle
@@ -88,6 +92,17 @@ def no_key(*_: object) -> Op[None]:
     yield
 
 
+def not_told(*_: object) -> Op[None]:
+    return
+    yield
+
+
+def join_anyway(feed: Feed, follower: Follower, seq: int, id: str) -> bool:
+    feed._jobs.setdefault(seq, Watched(id, follower.place)).followers.add(follower)
+    follower.behind = False
+    return True
+
+
 connect = SqliteStore._connect
 
 
@@ -152,6 +167,22 @@ MUTANTS: dict[str, tuple[Plant, str]] = {
     "deferred transactions": (code(SqliteStore, "_begin", deferred), "nothing_is_read_before_the_lock_is_held"),
     "no transactions": (code(SqliteStore, "_begin", no_transaction), "a_crash_leaves_nothing_half_written"),
     "no savepoints": (code(SqliteStore, "_run", no_savepoint), "a_caller_that_fails_takes_nobody_along"),
+    "an end is told by nobody who reports it": (code(settling, "announce", not_told), "an_end_is_told_of"),
+    "an end is told by nobody who cancels": (code(control, "announce", not_told), "an_end_is_told_of"),
+    "an end is told by nobody who replaces": (code(enqueueing, "announce", not_told), "an_end_is_told_of"),
+    "an end is told by nobody who expires": (sql("expired", ("body.callback", "NULL")), "an_end_is_told_of"),
+    "as far as what is left of it": (
+        sql(
+            "feed_now",
+            ("(SELECT seq FROM sqlite_sequence WHERE name = 'holdfast_event')", "(SELECT max(position) FROM holdfast_event)"),
+        ),
+        "what_is_new_is_new_to_who_has_read_what_is_gone",
+    ),
+    "what happened before the job": (
+        sql("feed_near", ("ORDER BY page.job, page.number", "ORDER BY page.number DESC")),
+        "a_job_is_told_of_before_what_happened_to_it",
+    ),
+    "following begins where others are": (code(Feed, "_join_job", join_anyway), "who_joins_late_looks_for_what_was_given_out"),
     "synced now and then": (code(SqliteStore, "_connect", synced_now_and_then), "an_acknowledged_job_is_on_the_disk"),
 }
 

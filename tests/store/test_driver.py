@@ -326,8 +326,12 @@ def test_a_caller_that_is_interrupted_while_it_waits_does_not_take_the_lead_with
 
     queue._abandon = abandon  # type: ignore[method-assign]
     queue.join = join  # type: ignore[method-assign]
-    with pytest.raises(KeyboardInterrupt):
-        task.enqueue(2)
+    own = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            task.enqueue(2)
+    finally:
+        signal.signal(signal.SIGINT, own)
     for thread in (leader, behind):
         thread.join(SECONDS)
         assert not thread.is_alive()

@@ -43,7 +43,10 @@ def lived_in(world: World) -> World:
     """Jobs in every state but running, with keys, tags, errors, progress, results and events of their own."""
     world.app.enqueue_many(world.add.bind(number) for number in range(2_500))
     world.add.using(key=Key("client-7", "req-1"), tags=["eu", "b"], meta={"größe": [1, None]}).enqueue(1)
+    world.app.courier.resolve = lambda *_: ["93.184.215.14"]
+    world.add.using(callback="https://hooks.example.com/", run_after=7200).enqueue(3)
     world.add.using(run_after=3600, id="chosen").enqueue(2)
+    world.app.add_key("ci", "operate", queues=["eu"], expires=86_400)
     world.once.enqueue("no")
     world.app.fail(world.app.claim(queues=["other"]), "broken")  # type: ignore[arg-type]
     world.app.finish(world.claim(), {"é": 1}, meter={"tokens": 2.5})
@@ -55,7 +58,7 @@ def lived_in(world: World) -> World:
 
 def newest(world: World) -> list[tuple[object, ...]]:
     jobs = world.app.jobs(limit=1_000)
-    return [(job.id, job.state, job.arguments, job.result, job.errors, job.tags, job.meta) for job in jobs]
+    return [(job.id, job.state, job.arguments, job.result, job.errors, job.tags, job.meta, job.callback) for job in jobs]
 
 
 @pytest.mark.parametrize(("one", "other"), PAIRS)
@@ -66,9 +69,10 @@ def test_everything_is_there_afterwards_and_work_goes_on(world: Open, one: str, 
     with side_of(source.app.store) as giving, side_of(target.app.store) as taking:
         moved = move(giving, taking)
         assert checksum(giving) == checksum(taking) == moved.checksum
-    assert moved.counts["job"] == 2_503
+    assert moved.counts["job"] == 2_504
     assert newest(target) == before
     assert target.app.stats() == source.app.stats()
+    assert target.app.keys() == source.app.keys() != []
     assert not target.add.using(key=Key("client-7", "req-1")).enqueue(1).created
     chosen = target.app.get("chosen")
     assert chosen is not None
@@ -76,7 +80,7 @@ def test_everything_is_there_afterwards_and_work_goes_on(world: Open, one: str, 
     check(target.rows)
     new = target.add.enqueue(7)
     target.once.enqueue("more")
-    assert target.rows("SELECT count(DISTINCT seq), count(*) FROM holdfast_job") == [(2_505, 2_505)]
+    assert target.rows("SELECT count(DISTINCT seq), count(*) FROM holdfast_job") == [(2_506, 2_506)]
     assert target.app.jobs(limit=2)[1].id == new.id
     target.app.finish(target.claim(), 0)
     check(target.rows)

@@ -16,7 +16,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast import Holdfast, SettingError, StoreUnavailable
+from holdfast import Context, Holdfast, SettingError, StoreUnavailable
+from holdfast.store.migrate import migrations
 from holdfast.store.op import Moment, Op, Statement
 from holdfast.store.postgres import listen, writer
 from holdfast.store.postgres.clock import ServerClock
@@ -24,9 +25,11 @@ from holdfast.store.postgres.connection import Bounded, Connection
 from holdfast.store.postgres.driver import PostgresStore
 from holdfast.store.postgres.listen import Listener
 from holdfast.store.postgres.place import place_of
-from holdfast.store.postgres.schema import statements
+from holdfast.store.postgres.schema import PACKAGE, statements
 from tests.servers import Server, migrated_database, new_database, own_server
 from tests.store.inside import postgres_store
+
+ALL = [f"{migration.version:04d}_{migration.name}" for migration in migrations(PACKAGE)]
 
 
 @pytest.fixture
@@ -181,7 +184,7 @@ def test_a_statement_that_must_be_prepared_again_is(app: Holdfast, url: str, kin
 
 def test_another_schema_holds_another_set_of_jobs(url: str) -> None:
     with app_on(f"{url}&schema=second") as second, app_on(url) as first:
-        assert second.migrate() == ["0001_jobs"]
+        assert second.migrate() == ALL
         enqueue(second)
         assert (first.stats(), second.stats()) == ({}, {"work": {"ready": 1}})
         lease = second.claim()
@@ -197,7 +200,7 @@ def test_a_database_is_migrated_on_first_use() -> None:
     with new_database() as url, app_on(url) as app:
         assert app.store.version() == 0
         enqueue(app)
-        assert app.store.version() == 1
+        assert app.store.version() == len(ALL)
         assert app.migrate() == []
 
 
@@ -219,7 +222,7 @@ def test_eight_processes_migrate_at_once_and_one_does_it() -> None:
             process.stdin.close()
         said = [process.stdout.read().strip() for process in started if process.stdout is not None]
         assert [process.wait(30) for process in started] == [0] * 8
-        assert sorted(said) == [""] * 7 + ["0001_jobs"]
+        assert sorted(said) == [""] * 7 + [" ".join(ALL)]
 
 
 def test_a_migration_that_fails_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,7 +241,7 @@ def test_a_migration_that_fails_leaves_nothing(monkeypatch: pytest.MonkeyPatch) 
         app.store.probe = None
         assert app.store.version() == 0
         assert ask(url, "SELECT 1 FROM pg_namespace WHERE nspname = 'holdfast'") == []
-        assert app.migrate() == ["0001_jobs"]
+        assert app.migrate() == ALL
 
 
 def test_a_layout_from_the_future_is_refused() -> None:
@@ -567,6 +570,21 @@ def test_a_commit_of_another_process_is_heard(app: Holdfast, url: str) -> None:
 
 
 @pytest.mark.usefixtures("deaf")
+def test_a_claim_is_heard_by_followers_and_wakes_no_worker(app: Holdfast, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listen, "LOOK_HEARING_SECONDS", (60.0, 60.0))
+    app.migrate()
+    follower, worker = app.store.watcher(follows=True), app.store.watcher()
+    with app_on(url) as other:
+        for _ in range(2):
+            enqueue(other)
+        assert heard(worker, lambda: enqueue(other))
+        assert heard(follower, other.claim)
+        assert not worker.wait(0.3)
+    follower.close()
+    worker.close()
+
+
+@pytest.mark.usefixtures("deaf")
 def test_a_listener_that_was_killed_listens_again(app: Holdfast, url: str) -> None:
     enqueue(app)
     watcher = app.store.watcher()
@@ -585,7 +603,7 @@ def test_a_listener_that_was_killed_listens_again(app: Holdfast, url: str) -> No
 
 def test_without_a_word_everything_is_found_by_looking(app: Holdfast, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A `listen_url` that leads nowhere, and a server that is not told: a worker still finds its work."""
-    monkeypatch.setattr("holdfast.store.postgres.bell.Bell.ring", lambda self: None)
+    monkeypatch.setattr("holdfast.store.postgres.bell.Bell.ring", lambda *_: None)
     with app_on(url, listen_url="postgresql://127.0.0.1:1/nowhere") as lonely:
         worker = lonely.worker(concurrency=1)
         thread = threading.Thread(target=worker.run)
@@ -671,3 +689,19 @@ def test_several_writers_do_not_wait_for_each_other(url: str) -> None:
     leave.set()
     thread.join(30)
     store.close()
+
+
+def test_a_worker_with_much_to_say_at_once_is_understood(url: str) -> None:
+    """More in one statement than a socket takes: the rest must be sent before the answer is waited for."""
+    with app_on(url) as app:
+
+        @app.task(name="floods")
+        def floods(ctx: Context) -> None:
+            for number in range(1_000):
+                ctx.emit("word", {"n": number, "text": "x" * 5_000})
+
+        job = floods.enqueue()
+        begun = time.monotonic()
+        app.worker(concurrency=1).run_until_empty()
+        assert time.monotonic() - begun < 8  # a connection that hears nothing is given up after 10
+        assert [event.data["n"] for event in app.events(job.id) if event.kind == "word"] == list(range(1_000))

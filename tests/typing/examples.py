@@ -16,6 +16,7 @@ from holdfast import (
     Client,
     Conflict,
     Context,
+    Delivery,
     Event,
     Fatal,
     Holdfast,
@@ -253,6 +254,21 @@ async def aby_hand() -> None:
         assert_type(await app.afinish(lease, 1), Job)
         assert_type(await app.afail(lease, "no"), Job)
         assert_type(await app.arelease(lease), Job)
+
+
+# Callbacks
+
+
+def callbacks() -> None:
+    job = plain.using(callback="https://hooks.example.com/done").enqueue("1.pdf", pages=2)
+    assert_type(job.callback, str | None)
+    assert_type(app.deliveries(job), list[Delivery])
+    assert_type(app.redeliver(job.id), Job)
+
+
+async def acallbacks() -> None:
+    assert_type(await app.adeliveries("a"), list[Delivery])
+    assert_type(await app.aredeliver("a"), Job)
 
 
 # In the caller's transaction

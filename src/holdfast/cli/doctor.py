@@ -28,11 +28,13 @@ from holdfast.store import browse
 from holdfast.store.migrate import migrations, pending
 from holdfast.store.sqlite import schema as sqlite
 from holdfast.store.sqlite.place import NETWORK_FILE_SYSTEMS, check_place, file_system_of, parse_mountinfo
+from holdfast.store.stall import Stall, stalls, standing
 
 SQLITE_SAFE: Final = (3, 51, 3)
 WAL_BYTES_MAX: Final = 256 * 1024 * 1024
 SILENT_SECONDS: Final = 60.0
 LATE_SECONDS: Final = 60.0
+STALLED_MAX: Final = 10
 _OLD_SQLITE: Final = (
     "can corrupt a file when one program empties its log while another writes (fixed in 3.51.3); Holdfast avoids it, "
     "other programs that write to this file may not"
@@ -71,6 +73,7 @@ class Finding(NamedTuple):
     counts: dict[str, int]
     oldest: Job | None
     workers: list[Worker]
+    stalled: list[Stall]
 
 
 def doctor(
@@ -181,12 +184,13 @@ def _ask(store: Holdfast) -> Finding:
             counts[state] = counts.get(state, 0) + number
     oldest = store.jobs(state=State.READY, newest=False, limit=1)
     rows = store.store.read(lambda _: browse.workers())
+    stalled = stalls(store.store.read(standing), LATE_SECONDS)
     now = store.store.clock.now()
     workers = [
         Worker(name, host, pid, bool(by_hand), running, moment_of(started_at), moment_of(beat_at), (now - beat_at) / 1e6)
         for _, name, host, pid, by_hand, started_at, beat_at, running in rows
     ]
-    return Finding(moment_of(now), counts, oldest[0] if oldest else None, workers)
+    return Finding(moment_of(now), counts, oldest[0] if oldest else None, workers, stalled)
 
 
 def _life(finding: Finding) -> Iterator[Check]:
@@ -204,6 +208,9 @@ def _life(finding: Finding) -> Iterator[Check]:
         yield Check("workers", "warning", "there is work, and no worker; start one: holdfast worker MODULE:APP")
     else:
         yield Check("workers", "ok", "none, and nothing to do")
+    for stall in finding.stalled[:STALLED_MAX]:
+        who = "" if stall.id is None else f"{stall.id} ({clean(stall.task or '')}), "
+        yield Check("stalled", "warning", f"{who}for {span(stall.seconds)}: {clean(stall.reason)}")
     for worker in finding.workers:
         if worker.silent:
             yield Check("worker", "warning", f"{clean(worker.name)} has not been heard of for {span(worker.quiet_seconds)}")

@@ -39,6 +39,7 @@ def enqueue(
     meta: Annotated[str | None, typer.Option("--meta", metavar="JSON", help="Kept with the job, as an object.")] = None,
     id: Annotated[str | None, typer.Option("--id", help="An id of your own.")] = None,
     parent: Annotated[str | None, typer.Option("--parent", metavar="ID", help="The job that this one belongs to.")] = None,
+    callback: Annotated[str | None, typer.Option("--callback", metavar="URL", help="Who is told when the job has ended.")] = None,
     attempts: Annotated[int | None, typer.Option("--attempts", help="Runs in all, the first included.")] = None,
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Follow the job to its end; 1 if it failed.")] = False,
     json: flags.Json = False,
@@ -56,6 +57,7 @@ def enqueue(
             tags=tag or None,
             meta=None if meta is None else parsed("--meta", meta, dict),
             parent=parent,
+            callback=callback,
         )
         job = prepared.enqueue(*parsed("--args", args or "[]", list), **_named(chosen, kwargs, values or []))
         if not wait:

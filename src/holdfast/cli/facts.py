@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +10,7 @@ from holdfast.cli.screen import compact
 from holdfast.cli.times import age, since, span
 from holdfast.domain.event import Event
 from holdfast.domain.job import Attempt, Job
+from holdfast.domain.secret import redact
 from holdfast.domain.states import State
 
 BAR_CELLS = 20
@@ -28,16 +28,18 @@ def job_document(job: Job) -> dict[str, Any]:
         "attempt": job.attempt,
         "attempts_max": job.attempts_max,
         "token": job.token,
-        "arguments": json.loads(job.arguments_json),
-        "result": None if job.result_json is None else json.loads(job.result_json),
+        "arguments": job.shown_arguments,
+        "result": job.shown_result,
         "error": job.error,
         "errors": [attempt_document(attempt) for attempt in job.errors],
-        "progress": job.progress,
+        "progress": redact(job.progress),
         "meter": job.meter,
         "key": None if job.key is None else list(job.key),
         "tags": list(job.tags),
-        "meta": job.meta,
+        "meta": redact(job.meta),
         "parent": job.parent,
+        "callback": job.callback,
+        "callback_status": job.callback_status,
         "created_at": iso(job.created_at),
         "run_after": iso(job.run_after),
         "started_at": iso(job.started_at),
@@ -56,7 +58,7 @@ def attempt_document(attempt: Attempt) -> dict[str, Any]:
 
 
 def event_document(event: Event) -> dict[str, Any]:
-    return {"job": event.job, "number": event.number, "kind": event.kind, "at": iso(event.at), "data": event.data}
+    return {"job": event.job, "number": event.number, "kind": event.kind, "at": iso(event.at), "data": redact(event.data)}
 
 
 def iso(moment: datetime | None) -> str | None:
@@ -81,7 +83,7 @@ def one_error(job: Job) -> str:
 
 def how_far(progress: dict[str, Any]) -> str:
     """`45 %  9 of 20  engine=tesseract`."""
-    rest = {name: value for name, value in progress.items() if name not in ("done", "total", "fraction")}
+    rest = {name: value for name, value in redact(progress).items() if name not in ("done", "total", "fraction")}
     parts = [percent(progress), counted(progress), *(f"{clean(name)}={short(value)}" for name, value in rest.items())]
     return "  ".join(part for part in parts if part)
 

@@ -32,3 +32,7 @@ Id = Annotated[str, typer.Argument(metavar="ID", show_default=False, help="A job
 Ids = Annotated[
     list[str], typer.Argument(metavar="ID...", show_default=False, help="Ids of jobs, or handles, or beginnings of ids.")
 ]
+Log = Annotated[
+    str, typer.Option("--log", envvar="HOLDFAST_LOG_FORMAT", metavar="FORMAT", help="text, or json: one object per line.")
+]
+LogLevel = Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")]

@@ -1,4 +1,7 @@
-"""A worker's log on stderr: time, level, message, one line each, or one JSON object per line."""
+"""The log of a worker or a server on stderr: time, level, message, one line each, or one JSON object per line.
+
+Nothing in it can begin a line, move the cursor or turn the text around, and no API key, ticket or session is in it.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,20 @@ from typing import Any
 
 from holdfast.cli.clean import clean
 from holdfast.cli.trouble import usage
+from holdfast.domain.access import without_keys
 
 LEVELS = ("debug", "info", "warning", "error")
+FORMS = ("text", "json")
 
 
-def set_up_logging(level: str, *, as_json: bool) -> None:
+def set_up_logging(level: str, form: str) -> None:
     """Before the user's module is loaded, so that a `basicConfig` in it leaves this alone and a `dictConfig` replaces it."""
     if level.lower() not in LEVELS:
         raise usage(f"--log-level {level!r} is unknown; use one of {', '.join(LEVELS)}")
+    if form.lower() not in FORMS:
+        raise usage(f"--log {form!r} is unknown; use one of {', '.join(FORMS)}")
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines() if as_json else Lines())
+    handler.setFormatter(JsonLines() if form.lower() == "json" else Lines())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 
@@ -29,7 +36,7 @@ class Lines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).astimezone()
         name = "" if record.name.startswith("holdfast") else f"{record.name}: "
-        said = f"{at:%H:%M:%S} {record.levelname:<7} {name}{clean(record.getMessage())}"
+        said = f"{at:%H:%M:%S} {record.levelname:<7} {name}{clean(_message(record))}"
         trace = _traceback(self, record)
         return said if not trace else "\n    ".join([said, *clean(trace, lines=True).splitlines()])
 
@@ -40,11 +47,15 @@ class JsonLines(logging.Formatter):
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": _message(record),
         }
         trace = _traceback(self, record)
         return json.dumps(entry | {"traceback": trace} if trace else entry).replace("\x7f", "\\u007f")
 
 
+def _message(record: logging.LogRecord) -> str:
+    return without_keys(record.getMessage())
+
+
 def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
-    return formatter.formatException(record.exc_info) if record.exc_info and record.exc_info[0] else ""
+    return without_keys(formatter.formatException(record.exc_info)) if record.exc_info and record.exc_info[0] else ""

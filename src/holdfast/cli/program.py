@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from holdfast import __version__
-from holdfast.cli import act, browse, doctor, enqueue, keep, move, show, tail, trials, work
+from holdfast.cli import act, browse, doctor, enqueue, keep, keys, move, serve, show, tail, trials, work
 from holdfast.cli.trouble import Trouble, report
 
 INTERRUPTED = 130
@@ -21,6 +21,7 @@ TRACEBACK = "--traceback"
 app = typer.Typer(name="holdfast", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 for command in (
     work.worker,
+    serve.serve,
     enqueue.enqueue,
     browse.jobs,
     show.show,
@@ -37,6 +38,7 @@ for command in (
     trials.torture,
 ):
     app.command(command.__name__)(command)
+app.add_typer(keys.app)
 
 
 @app.callback(invoke_without_command=True, epilog="Each flag has an environment variable; 'holdfast COMMAND --help' names it.")

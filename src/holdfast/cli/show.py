@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
+import msgspec
 import typer
 from rich.console import Console
 from rich.padding import Padding
@@ -19,6 +20,7 @@ from holdfast.cli.target import open_database
 from holdfast.cli.times import age, calendar, clock, since, span
 from holdfast.domain.event import Event
 from holdfast.domain.job import Attempt, Job
+from holdfast.domain.secret import redact
 
 VALUE_CHARS_MAX: Final = 2_000
 """Of an argument or a result on a terminal; a pipe and --json get all of it."""
@@ -52,9 +54,9 @@ def _facts(job: Job, chars_max: int | None) -> Iterator[tuple[str, str | Text]]:
     yield "queue", f"{job.queue}, priority {job.priority}"
     yield "state", Text.assemble(styled(job.state), f", attempt {job.attempt} of {job.attempts_max}")
     yield from _times(job)
-    yield "arguments", _value(job.arguments_json, chars_max)
+    yield "arguments", _value(stored_text(job.shown_arguments), chars_max)
     if job.result_json is not None:
-        yield "result", _value(job.result_json, chars_max)
+        yield "result", _value(stored_text(job.shown_result), chars_max)
     if job.error:
         yield "error", Text(one_error(job), style="red" if job.final else "")
     fraction = fraction_of(job.progress)
@@ -67,9 +69,11 @@ def _facts(job: Job, chars_max: int | None) -> Iterator[tuple[str, str | Text]]:
     if job.tags:
         yield "tags", clean(", ".join(job.tags))
     if job.meta:
-        yield "meta", _value(compact(job.meta), chars_max)
+        yield "meta", _value(compact(redact(job.meta)), chars_max)
     if job.parent:
         yield "parent", clean(job.parent)
+    if job.callback:
+        yield "callback", f"{clean(job.callback)}, {job.callback_status}"
 
 
 def _times(job: Job) -> Iterator[tuple[str, str]]:
@@ -116,9 +120,14 @@ def event_text(event: Event) -> str:
     """An event's data in short."""
     if event.kind == "progress" and isinstance(event.data, dict):
         return how_far(event.data)
-    if isinstance(event.data, dict):
+    data = redact(event.data)
+    if isinstance(data, dict):
         return "  ".join(
-            f"{clean(str(name))}={clean(value) if isinstance(value, str) else compact(value)}"
-            for name, value in event.data.items()
+            f"{clean(str(name))}={clean(value) if isinstance(value, str) else compact(value)}" for name, value in data.items()
         )
-    return "" if event.data is None else compact(event.data)
+    return "" if data is None else compact(data)
+
+
+def stored_text(value: Any) -> str:
+    """JSON as it is stored."""
+    return msgspec.json.encode(value).decode()

@@ -16,7 +16,7 @@ from holdfast.cli.clean import clean
 from holdfast.cli.facts import event_document, fraction_of, how_far, one_error
 from holdfast.cli.lookup import find_job
 from holdfast.cli.screen import STYLES, json_text, line, screen, styled, watched
-from holdfast.cli.show import event_text
+from holdfast.cli.show import event_text, stored_text
 from holdfast.cli.target import open_database
 from holdfast.cli.times import clock
 from holdfast.cli.trouble import FAILED
@@ -66,7 +66,7 @@ def verdict(job: Job) -> int:
 
 
 def say_end(job: Job) -> None:
-    why = one_error(job) if job.state is not State.SUCCEEDED else clean(job.result_json or "")
+    why = one_error(job) if job.state is not State.SUCCEEDED else clean(stored_text(job.shown_result))
     line(f"{job.id} ", styled(job.state), f": {why}" if why and why != "null" else "")
 
 

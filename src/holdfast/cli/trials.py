@@ -14,9 +14,13 @@ from holdfast.cli.trouble import Trouble
 def demo(
     clean: Annotated[bool, typer.Option("--clean", help="Remove the demo's directory at the end.")] = False,
     plain: Annotated[bool, typer.Option("--plain", help="Lines instead of bars, as in a pipe.")] = False,
+    stay: Annotated[
+        bool | None,
+        typer.Option("--stay/--no-stay", show_default="5 minutes on a terminal", help="Keep the page up at the end."),
+    ] = None,
 ) -> int:
-    """Watch real jobs flow, a worker die and its jobs finish elsewhere."""
-    code: int = _package("demo").run(clean=clean, plain=plain)
+    """Watch real jobs flow, a worker die and its jobs finish elsewhere; in the terminal, and in a browser."""
+    code: int = _package("demo").run(clean=clean, plain=plain, stay=stay)
     return code
 
 

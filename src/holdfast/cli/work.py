@@ -31,26 +31,30 @@ def worker(
     grace: Annotated[
         str, typer.Option("--grace", metavar="DURATION", help="How long a stop lets jobs finish.")
     ] = f"{GRACE_SECONDS:g}s",
+    callbacks: Annotated[
+        bool, typer.Option("--callbacks/--no-callbacks", help="Deliver callbacks too, whatever queues it is for.")
+    ] = True,
     drain: Annotated[bool, typer.Option("--drain", help="Exit when nothing is ready or running.")] = False,
     reload_: Annotated[
         bool,
         typer.Option("--reload", envvar="HOLDFAST_WORKER_RELOAD", help="Start again when a loaded .py file changes."),
     ] = False,
-    log_level: Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")] = "info",
-    log_json: Annotated[bool, typer.Option("--log-json", help="One JSON object per line.")] = False,
+    log_form: flags.Log = "text",
+    log_level: flags.LogLevel = "info",
 ) -> int:
     """Run the app's tasks. SIGTERM or Ctrl-C lets running jobs finish; a second one hands them back at once."""
-    set_up_logging(log_level, as_json=log_json)
+    set_up_logging(log_level, log_form)
     if reload_ and not reload.is_child():
         return reload.supervise(context.obj)
     with reload.reporting(target):
         app = load_app(target)
     made = app.worker(
-        queues=_listed(queue),
+        queues=listed(queue),
         concurrency=concurrency,
         name=name,
         lease=seconds_in("--lease", lease),
         grace=seconds_in("--grace", grace),
+        callbacks=callbacks,
     )
     if not app.tasks:
         log.warning("%s has no tasks: this worker will find nothing that it can run", target)
@@ -58,7 +62,7 @@ def worker(
     return 0
 
 
-def _listed(queue: list[str] | None) -> list[str] | None:
+def listed(queue: list[str] | None) -> list[str] | None:
     """`-q a,b` and `-q a -q b` say the same."""
     if not queue:
         return None

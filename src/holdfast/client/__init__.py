@@ -10,11 +10,15 @@ from typing import Any
 
 from holdfast.client.acting import Acting
 from holdfast.client.by_hand import ByHand
+from holdfast.client.calling import Calling
 from holdfast.client.enqueueing import Enqueueing
+from holdfast.client.following import Following
+from holdfast.client.keys import Keys
+from holdfast.client.overview import Overview
 from holdfast.client.reading import Reading
 
 
-class Client(Enqueueing, Reading, Acting, ByHand):
+class Client(Enqueueing, Reading, Following, Overview, Acting, Calling, ByHand, Keys):
     """The whole client API."""
 
     def on(self, connection: Any) -> Client:

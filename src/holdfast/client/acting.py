@@ -1,4 +1,7 @@
-"""Moves that somebody asks for: cancel, retry, skip, delete, prune."""
+"""Moves that somebody asks for: cancel, retry, skip, delete, prune.
+
+With `event_count` a move is made only if the job has so many events, as when the caller looked at it; else it is `Changed`.
+"""
 
 from __future__ import annotations
 
@@ -14,52 +17,52 @@ from holdfast.store.op import Make, Op
 
 
 class Acting(Asking):
-    def cancel(self, id: str | Job, reason: str = "cancelled by request") -> Job:
+    def cancel(self, id: str | Job, reason: str = "cancelled by request", *, event_count: int | None = None) -> Job:
         """End the job now, running or not: a running one is told to stop, and nothing it still does counts."""
-        return self._door.write(self._cancel(id, reason))
+        return self._door.write(self._cancel(id, reason, event_count))
 
-    async def acancel(self, id: str | Job, reason: str = "cancelled by request") -> Job:
-        return await self._door.awrite(self._cancel(id, reason))
+    async def acancel(self, id: str | Job, reason: str = "cancelled by request", *, event_count: int | None = None) -> Job:
+        return await self._door.awrite(self._cancel(id, reason, event_count))
 
-    def _cancel(self, job: str | Job, reason: str) -> Make[Job]:
+    def _cancel(self, job: str | Job, reason: str, event_count: int | None) -> Make[Job]:
         id, why = id_of(job), clip(reason, REASON_CHARS_MAX)
-        return lambda moment: self._then_read(control.cancel(moment, id, why), id)
+        return lambda moment: self._then_read(control.cancel(moment, id, why, event_count), id)
 
-    def retry(self, id: str | Job) -> Job:
+    def retry(self, id: str | Job, *, event_count: int | None = None) -> Job:
         """Run a failed, cancelled or skipped job again, with fresh attempts."""
-        return self._door.write(self._retry(id))
+        return self._door.write(self._retry(id, event_count))
 
-    async def aretry(self, id: str | Job) -> Job:
+    async def aretry(self, id: str | Job, *, event_count: int | None = None) -> Job:
         """The async twin of `retry`."""
-        return await self._door.awrite(self._retry(id))
+        return await self._door.awrite(self._retry(id, event_count))
 
-    def _retry(self, job: str | Job) -> Make[Job]:
+    def _retry(self, job: str | Job, event_count: int | None) -> Make[Job]:
         id = id_of(job)
-        return lambda moment: self._then_read(control.retry(moment, id), id)
+        return lambda moment: self._then_read(control.retry(moment, id, event_count), id)
 
-    def skip(self, id: str | Job | Lease, reason: str) -> Job:
+    def skip(self, id: str | Job | Lease, reason: str, *, event_count: int | None = None) -> Job:
         """End a job on purpose, by its id, or by the lease on it."""
-        return self._door.write(self._skip(id, reason))
+        return self._door.write(self._skip(id, reason, event_count))
 
-    async def askip(self, id: str | Job | Lease, reason: str) -> Job:
-        return await self._door.awrite(self._skip(id, reason))
+    async def askip(self, id: str | Job | Lease, reason: str, *, event_count: int | None = None) -> Job:
+        return await self._door.awrite(self._skip(id, reason, event_count))
 
-    def _skip(self, id: str | Job | Lease, reason: str) -> Make[Job]:
+    def _skip(self, id: str | Job | Lease, reason: str, event_count: int | None) -> Make[Job]:
         why = clip(reason, REASON_CHARS_MAX)
         if isinstance(id, Lease):
             return ending(self._registry, id, Skipped(why))
         wanted = id_of(id)
-        return lambda moment: self._then_read(control.skip(moment, wanted, why), wanted)
+        return lambda moment: self._then_read(control.skip(moment, wanted, why, event_count), wanted)
 
-    def delete(self, id: str | Job) -> None:
+    def delete(self, id: str | Job, *, event_count: int | None = None) -> None:
         """Remove a job that does not run, with its events, errors and key."""
         wanted = id_of(id)
-        self._door.write(lambda _: control.delete(wanted))
+        self._door.write(lambda _: control.delete(wanted, event_count))
 
-    async def adelete(self, id: str | Job) -> None:
+    async def adelete(self, id: str | Job, *, event_count: int | None = None) -> None:
         """The async twin of `delete`."""
         wanted = id_of(id)
-        await self._door.awrite(lambda _: control.delete(wanted))
+        await self._door.awrite(lambda _: control.delete(wanted, event_count))
 
     def prune(self, older_than: Duration) -> int:
         """Remove all jobs that ended longer ago than this; how many they were."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from holdfast.domain.job import Job, Options
 from holdfast.domain.text import show
 from holdfast.errors import SettingError
-from holdfast.events.pulse import Pulse
+from holdfast.events.feed import Feed
+from holdfast.events.webhook.courier import Courier
 from holdfast.registry import Registry
 from holdfast.store.store import Door
 
@@ -16,12 +17,14 @@ if TYPE_CHECKING:
 
 
 class Asking:
-    def __init__(self, door: Door, registry: Registry, pulse: Pulse, app: Client | None = None) -> None:
+    def __init__(self, door: Door, registry: Registry, feed: Feed, app: Client | None = None) -> None:
         self._door = door
         self._registry = registry
-        self._pulse = pulse
+        self._feed = feed
         self._receipts: dict[Options, Job] = {}
         """What a new job with these options looks like."""
+        self.courier: Courier = Courier() if app is None else app.courier
+        """Who judges callbacks, and delivers them."""
         self._app = app
         """Set where the door is the caller's own connection: the app that this client is part of."""
 

@@ -15,6 +15,7 @@ from holdfast.domain.bounds import REASON_CHARS_MAX, RESULT_BYTES_MAX
 from holdfast.domain.job import Job, Lease, moment_of
 from holdfast.domain.outcome import Failed, JobError, Outcome, Released, Succeeded, outcome_of, settle
 from holdfast.domain.retry import Duration, seconds_of
+from holdfast.domain.secret import scrub
 from holdfast.domain.text import clip
 from holdfast.errors import LeaseLost
 from holdfast.registry import Registry
@@ -70,7 +71,8 @@ class ByHand(Asking):
             if not lanes:
                 return None
             micros = int(lease * 1e6)
-            holder = yield from claim.register(moment, name, socket.gethostname(), os.getpid(), micros, by_hand=True)
+            host, pid = socket.gethostname(), os.getpid()
+            holder = yield from claim.register(moment, name, host, pid, micros, by_hand=True, queues=queues)
             found = yield from claim.claim(moment, claim.Holder(holder, name, micros), lanes, 1)
             if not found:  # others are taking what is ready
                 yield Statement("remove_worker", {"worker": holder})
@@ -118,9 +120,10 @@ class ByHand(Asking):
         return await self._door.awrite(self._fail(lease, error))
 
     def _fail(self, lease: Lease, error: BaseException | str) -> Make[Job]:
+        hidden = lease.job.secrets
         if isinstance(error, BaseException):
-            return ending(self._registry, lease, outcome_of(error, self._registry.retry(lease.job.task)))
-        return ending(self._registry, lease, Failed(JobError("Error", clip(error, REASON_CHARS_MAX))))
+            return ending(self._registry, lease, outcome_of(error, self._registry.retry(lease.job.task), hidden=hidden))
+        return ending(self._registry, lease, Failed(JobError("Error", clip(scrub(error, hidden), REASON_CHARS_MAX))))
 
     def release(self, lease: Lease) -> Job:
         """Hand the job back unfinished; costs no attempt."""
@@ -133,13 +136,22 @@ class ByHand(Asking):
 def ending(registry: Registry, lease: Lease, outcome: Outcome, meter: dict[str, float] | None = None) -> Make[Job]:
     """The operation that files how a leased job went, and reads the job."""
     retry, spent = registry.retry(lease.job.task), None if meter is None else check_meter(meter)
-    job = lease.job
+    job, told = lease.job, None if lease.job.callback is None else registry.hidden(lease.job)
     change = settle(job.attempt, job.attempts_max, outcome, retry, random.random())
     total = None if spent is None else _total(job.meter, spent)
 
     def make(moment: Moment) -> Op[Job]:
         lane = (yield Statement("lane", {"queue": job.queue, "task": job.task}))[0][0]
-        report = Report(seq=lease.seq, token=lease.token, lane=lane, attempt=job.attempt, change=change, meter=total, spent=spent)
+        report = Report(
+            seq=lease.seq,
+            token=lease.token,
+            lane=lane,
+            attempt=job.attempt,
+            change=change,
+            meter=total,
+            spent=spent,
+            callback=told,
+        )
         if (yield from write_reports(moment, [report])):
             raise LeaseLost(
                 f"job {job.id}: token {lease.token} is not the current one; the job was taken, cancelled or ended meanwhile"

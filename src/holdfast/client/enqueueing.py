@@ -10,10 +10,11 @@ from holdfast.batch import AsyncBatch, Batch
 from holdfast.client.asking import Asking
 from holdfast.domain import codec
 from holdfast.domain.bounds import BATCH_BYTES_MAX, ENQUEUE_BATCH_MAX
-from holdfast.domain.job import Job, NewJob, moment_of
+from holdfast.domain.job import Job, NewJob, callback_status, moment_of
 from holdfast.domain.states import State
 from holdfast.domain.text import show
 from holdfast.errors import SettingError
+from holdfast.hooks import Entering
 from holdfast.store import browse
 from holdfast.store.enqueue import Accepted, Plain, enqueue, is_plain
 from holdfast.store.op import Make, Moment, Op
@@ -28,33 +29,61 @@ class Enqueueing(Asking):
         """Accept one job, made by `task.bind(...)`: durable when this returns."""
         check_job(job)
         refuse_while_loading("enqueues")
+        if self._registry.hooks:
+            with Entering(self._registry.hooks, job.options) as entry:
+                accepted = self._enqueue(entry.mark(job))
+                entry.accepted((accepted.id,))
+                return accepted
+        return self._enqueue(job)
+
+    def _enqueue(self, job: NewJob) -> Job:
         if job.options in self._receipts or is_plain(job.options):
             return self._accepted(job, self._door.write(Plain((job,), self._door.lanes)))
+        if job.options.callback is not None:
+            self.courier.check(job.options.callback)
         return self._receipt(job, *self._door.write(self._enqueue_one(job)))
 
     async def aenqueue(self, job: NewJob) -> Job:
         """The async twin of `enqueue`."""
         check_job(job)
         refuse_while_loading("enqueues")
+        if self._registry.hooks:
+            with Entering(self._registry.hooks, job.options) as entry:
+                accepted = await self._aenqueue(entry.mark(job))
+                entry.accepted((accepted.id,))
+                return accepted
+        return await self._aenqueue(job)
+
+    async def _aenqueue(self, job: NewJob) -> Job:
         if job.options in self._receipts or is_plain(job.options):
             return self._accepted(job, await self._door.awrite(Plain((job,), self._door.lanes)))
+        if job.options.callback is not None:
+            await self.courier.acheck(job.options.callback)
         return self._receipt(job, *await self._door.awrite(self._enqueue_one(job)))
 
     def enqueue_many(self, jobs: Iterable[NewJob]) -> Batch:
         """Accept any number of jobs in bounded memory: each chunk of at most 2,000 is one transaction."""
         refuse_while_loading("enqueues")
-        batch = Batch(self._load)
-        for chunk in _chunks(jobs):
-            batch.add(self._door.write(partial(enqueue, jobs=chunk)))
-        return batch
+        with Entering(self._registry.hooks, None) as entry:
+            batch = Batch(self._load)
+            for chunk in _chunks(entry.mark_all(jobs)):
+                for url in _callbacks(chunk):
+                    self.courier.check(url)
+                batch.add(self._door.write(partial(enqueue, jobs=chunk)))
+            entry.accepted(batch.ids)
+            return batch
 
     async def aenqueue_many(self, jobs: Iterable[NewJob]) -> AsyncBatch:
         """The async twin of `enqueue_many`."""
         refuse_while_loading("enqueues")
-        batch = AsyncBatch(self._aload)
-        for chunk in _chunks(jobs):
-            batch.add(await self._door.awrite(partial(enqueue, jobs=chunk)))
-        return batch
+        with Entering(self._registry.hooks, None) as entry:
+            batch = AsyncBatch(self._aload)
+            for chunk in _chunks(entry.mark_all(jobs)):
+                for url in _callbacks(chunk):
+                    await self.courier.acheck(url)
+                batch.add(await self._door.awrite(partial(enqueue, jobs=chunk)))
+            entry.accepted(batch.ids)
+            return batch
 
     def _enqueue_one(self, job: NewJob) -> Make[tuple[Accepted, Job | None]]:
         names = self._registry.names
@@ -108,6 +137,8 @@ class Enqueueing(Asking):
             tags=options.tags,
             meta=None if options.meta is None else _as_dict(options.meta),
             parent=options.parent,
+            callback=options.callback,
+            callback_status=callback_status(options.callback, None),
             created_at=moment_of(now),
             run_after=moment_of(run_at) if run_at > now else None,
             created=True,
@@ -135,6 +166,10 @@ def _chunks(jobs: Iterable[NewJob]) -> Iterator[list[NewJob]]:
             chunk, size = [], 0
     if chunk:
         yield chunk
+
+
+def _callbacks(jobs: list[NewJob]) -> set[str]:
+    return {url for job in jobs if (url := job.options.callback) is not None}
 
 
 def check_job(job: NewJob) -> None:

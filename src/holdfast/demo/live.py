@@ -28,17 +28,20 @@ _COUNTED: Final = (
 
 
 class LiveDisplay:
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, page_url: str | None = None) -> None:
         # Drawn only when we say so: rich's own thread can draw between a line and its frame, and leave half a frame behind.
         self._live = Live(console=console, auto_refresh=False, transient=True)
         self._began = time.monotonic()
+        self._page = [] if page_url is None else [Text(f"watch it at {page_url}", "dim")]
 
     def say(self, text: str, style: str = "") -> None:
         elapsed = time.monotonic() - self._began
         self._live.console.print(facts_grid([(f"{elapsed:5.1f}s", Text(text, style))], "dim"))
 
     def show(self, picture: Picture) -> None:
-        self._live.update(Group(Text(""), _workers(picture), _counts(picture), *_bars(picture.running())), refresh=True)
+        self._live.update(
+            Group(Text(""), _workers(picture), _counts(picture), *_bars(picture.running()), *self._page), refresh=True
+        )
 
     def __enter__(self) -> LiveDisplay:
         self._live.start()

@@ -1,13 +1,15 @@
-"""Where it plays: a temporary directory, a database in it, and worker processes that can be killed."""
+"""Where it plays: a temporary directory, a database in it, worker processes that can be killed, and a page to watch it all."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -17,6 +19,7 @@ from holdfast.demo import ledger
 LEASE_SECONDS: Final = 2.0
 CONCURRENCY: Final = 2
 STOP_SECONDS: Final = 10.0
+PAGE: Final = "page"
 _COMMAND: Final = ("worker", "holdfast.demo.tasks:app", "--lease", f"{LEASE_SECONDS:g}s", "-c", str(CONCURRENCY))
 
 
@@ -29,16 +32,31 @@ class Stage:
         self.ledger = self.directory / "ledger.jsonl"
         self.workers: dict[str, subprocess.Popen[bytes]] = {}
         self.killed: set[str] = set()
+        self.page_url: str | None = None
+        self._page: subprocess.Popen[bytes] | None = None
 
     def start_worker(self, name: str) -> None:
+        self.workers[name] = self._start(name, "holdfast", *_COMMAND, "--name", name)
+
+    def start_page(self) -> None:
+        """Its address answers from now on: who comes before the page does waits a moment. Without the extra there is none."""
+        if any(find_spec(name) is None for name in ("fastapi", "uvicorn")):
+            return
+        with socket.create_server(("127.0.0.1", 0)) as bound:
+            descriptor = bound.fileno()
+            self._page = self._start(PAGE, "holdfast.demo.page", str(descriptor), pass_fds=(descriptor,))
+            self.page_url = f"http://127.0.0.1:{bound.getsockname()[1]}/"
+
+    def _start(self, name: str, module: str, *arguments: str, pass_fds: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
         with (self.directory / f"{name}.log").open("ab") as output:
-            self.workers[name] = subprocess.Popen(
-                [sys.executable, "-m", "holdfast", *_COMMAND, "--name", name],
+            return subprocess.Popen(
+                [sys.executable, "-m", module, *arguments],
                 env=self._environment(name),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                start_new_session=True,  # Ctrl-C is for the demo, which then stops its workers
+                pass_fds=pass_fds,
+                start_new_session=True,  # Ctrl-C is for the demo, which then stops them all
             )
 
     def kill_worker(self, name: str) -> None:
@@ -48,14 +66,11 @@ class Stage:
         self.killed.add(name)
 
     def stop_workers(self) -> None:
-        for worker in self.workers.values():
-            worker.terminate()
-        for worker in self.workers.values():
-            try:
-                worker.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                worker.kill()
-                worker.wait()
+        _stop(*self.workers.values())
+
+    def stop(self) -> None:
+        """Everything."""
+        _stop(*self.workers.values(), *([self._page] if self._page else []))
 
     def died(self) -> str | None:
         """The name of a worker that ended although nobody killed it."""
@@ -74,4 +89,15 @@ class Stage:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        self.stop_workers()
+        self.stop()
+
+
+def _stop(*processes: subprocess.Popen[bytes]) -> None:
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

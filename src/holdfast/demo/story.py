@@ -15,11 +15,11 @@ from rich.text import Text
 
 from holdfast.app import Holdfast
 from holdfast.cli.screen import facts_grid, line, print_grid, screen, watched
-from holdfast.demo import ledger, pages
+from holdfast.demo import after, ledger, pages
 from holdfast.demo.live import LiveDisplay
 from holdfast.demo.plain import PlainDisplay
 from holdfast.demo.stage import CONCURRENCY, LEASE_SECONDS, Stage
-from holdfast.demo.verdict import Cast, Verdict, verdicts
+from holdfast.demo.verdict import BY_HAND, Cast, Verdict, verdicts
 from holdfast.demo.watch import GaveUp, Picture, Watch, is_document, name_of
 from holdfast.domain.job import Job
 from holdfast.domain.key import Key
@@ -83,7 +83,8 @@ def kill_one(play: Play) -> None:
 
 def see_takeover(play: Play) -> None:
     def taken(picture: Picture) -> bool:
-        return all(picture.jobs[id].attempt == 2 for id in play.interrupted)
+        jobs = [picture.jobs[id] for id in play.interrupted]
+        return all(job.attempt == 2 or job.state in BY_HAND for job in jobs)
 
     play.watch.until("its jobs taken over", taken)
     play.display.say(f"{SURVIVOR} has taken over the jobs of {VICTIM}", "bold green")
@@ -101,29 +102,34 @@ ACTS: Final[tuple[Callable[[Play], None], ...]] = (enqueue, start_workers, kill_
 # The performance
 
 
-def run(*, clean: bool = False, plain: bool = False) -> int:
-    """Play all acts, print the verdict; 0 if everything held."""
+def run(*, clean: bool = False, plain: bool = False, stay: bool | None = None) -> int:
+    """Play all acts, print the verdict; 0 if everything held. Where a person watches, the page stays for a while."""
     with Stage() as stage:
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the workers go down with the demo
         app, tasks = _open(stage)
         console = screen()
         line(Text(f"Holdfast demo, in {stage.directory}", style="bold"))
+        stage.start_page()
+        _say_where(stage)
         try:
-            return _perform(stage, app, tasks, console, live=watched() and not plain)
+            code = _perform(stage, app, tasks, console, live=watched() and not plain)
+            if stage.page_url is not None and (watched() if stay is None else stay):
+                after.stay(stage, tasks, after.STAY_SECONDS if stay is None else None)
+            return code
         except GaveUp as error:
             line(Text(f"The demo could not go on: {error}", style="bold red"))
             return 1
         finally:
             app.close()
             if clean:
-                stage.stop_workers()
+                stage.stop()
                 stage.remove()
             else:
                 _say_next(stage, app)
 
 
 def _perform(stage: Stage, app: Holdfast, tasks: Any, console: Console, *, live: bool) -> int:
-    display = LiveDisplay(console) if live else PlainDisplay()
+    display = LiveDisplay(console, stage.page_url) if live else PlainDisplay()
     with display:
         play = Play(stage, app, tasks, display)
         try:
@@ -135,6 +141,13 @@ def _perform(stage: Stage, app: Holdfast, tasks: Any, console: Console, *, live:
     found = list(verdicts(jobs, ledger.read(stage.ledger), play.cast))
     _print_verdicts(found)
     return 0 if all(verdict.holds for verdict in found) else 1
+
+
+def _say_where(stage: Stage) -> None:
+    if stage.page_url is None:
+        line("To watch it in a browser as well: pip install 'holdfast[web]', and run it again")
+    else:
+        line("Watch it at ", Text(stage.page_url, style="bold underline"))
 
 
 def _open(stage: Stage) -> tuple[Holdfast, Any]:

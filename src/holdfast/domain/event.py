@@ -16,6 +16,8 @@ from holdfast.errors import SettingError
 MOVED = frozenset(EVENTS.values())
 PROGRESSED = "progress"
 DROPPED = "events_dropped"
+RESERVED_PREFIX = "holdfast."
+"""Queues and tasks whose names begin like this are ours."""
 _RESERVED = MOVED | {PROGRESSED, DROPPED}
 _NAME = re.compile(rf"[A-Za-z0-9_.:-]{{1,{NAME_CHARS_MAX}}}")
 
@@ -28,6 +30,8 @@ class Event(msgspec.Struct, frozen=True):
     kind: str
     at: datetime
     data: Any = None
+    cursor: str | None = None
+    """In the feed of all jobs: where to go on from."""
 
 
 def check_name(what: str, name: str) -> str:
@@ -35,6 +39,13 @@ def check_name(what: str, name: str) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise SettingError(f"{what} {show(name)} is not a name: use 1 to {NAME_CHARS_MAX} letters, digits and _ . : -")
     return name
+
+
+def check_own_name(what: str, name: str) -> str:
+    """A name that users give: not one of ours."""
+    if isinstance(name, str) and name.startswith(RESERVED_PREFIX):
+        raise SettingError(f"{what} {show(name)}: names that begin with {RESERVED_PREFIX!r} are Holdfast's own; choose another")
+    return check_name(what, name)
 
 
 def check_emitted(kind: str) -> str:

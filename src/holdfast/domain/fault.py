@@ -29,6 +29,7 @@ _SCALARS: Final = (*(kind for kind, _ in PARENTS), bool, NoneType, bytes, bytear
 _MISFIT: Final = re.compile(r"(.*?)(?: - at (`key` in )?`\$(.*)`)?", re.DOTALL)
 _GOT: Final = re.compile(r"got `(\w+)`$")
 _STEP: Final = re.compile(r"\.[^.\[]+|\[\.\.\.\]|\[\d+\]")
+_MODEL_PLACE: Final = re.compile(r"((?:\.\w+|\[\d+\])+): ")
 
 
 def inspect(value: object, what: str) -> None:
@@ -45,10 +46,12 @@ def misfit(error: Exception, text: str) -> PayloadError:
     message, in_key, place = parts.groups() if parts else (str(error), None, None)
     own_words = isinstance(error.__cause__, ValueError)  # a model's: they name the value already
     found = None if in_key or own_words else _offender(text, place or "", _GOT.search(message))
+    inner = _MODEL_PLACE.match(message) if own_words else None
     message = " ".join(message.replace("`", "").split())
     message = message[:1].lower() + message[1:] + (f" ({show(found[0])})" if found else "")
     where = f"at {place}: " if place else ""
-    return PayloadError(f"{where}a key: {message}" if in_key else f"{where}{message}")
+    place = (place or "") + (inner[1] if inner else "")
+    return PayloadError(f"{where}a key: {message}" if in_key else f"{where}{message}", place=place)
 
 
 def _offender(text: str, place: str, got: re.Match[str] | None) -> tuple[object] | None:
@@ -105,7 +108,7 @@ class _Path(NamedTuple):
     def refuse(self, fault: str) -> NoReturn:
         root, *steps = self.chain()
         place = clip("".join(_step(link.step) for link in steps), 2 * SHOWN_CHARS_MAX)
-        raise PayloadError(f"{root.step}: at {place}: {fault}" if place else f"{root.step}: {fault}")
+        raise PayloadError(f"{root.step}: at {place}: {fault}" if place else f"{root.step}: {fault}", place=place)
 
 
 def _step(step: object) -> str:

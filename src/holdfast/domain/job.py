@@ -6,13 +6,14 @@ import hashlib
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from holdfast.domain.bounds import ID_CHARS_MAX
 from holdfast.domain.key import Key, Part
 from holdfast.domain.outcome import JobError
+from holdfast.domain.secret import marks_of, redact, secrets_in
 from holdfast.domain.states import FINAL, State
 from holdfast.domain.text import show
 from holdfast.errors import SettingError
@@ -20,6 +21,8 @@ from holdfast.errors import SettingError
 _OURS = re.compile(r"[0-9a-f]{32}")
 _CALLERS = re.compile(rf"[A-Za-z0-9_.:@/+=-]{{1,{ID_CHARS_MAX}}}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+CallbackStatus = Literal["pending", "delivered", "failed"]
 
 Thaw = Callable[[str], Any]
 """Turns stored JSON back into a value, typed by the task's annotations where the task is known."""
@@ -41,6 +44,7 @@ class Options(msgspec.Struct, frozen=True):
     tags: tuple[str, ...] = ()
     meta: str | None = None
     parent: str | None = None
+    callback: str | None = None
 
     @property
     def is_ready(self) -> bool:
@@ -66,6 +70,7 @@ class Rest(msgspec.Struct, array_like=True, frozen=True):
     meta: str | None = None
     parent: str | None = None
     reason: str | None = None
+    callback: str | None = None
 
 
 class Claimed(msgspec.Struct, array_like=True, frozen=True):
@@ -125,6 +130,8 @@ class Job:
         tags: tuple[str, ...] = (),
         meta: dict[str, Any] | None = None,
         parent: str | None = None,
+        callback: str | None = None,
+        callback_status: CallbackStatus | None = None,
         run_after: datetime | None = None,
         started_at: datetime | None = None,
         finished_at: datetime | None = None,
@@ -138,6 +145,7 @@ class Job:
         self.meter: dict[str, float] = meter or {}
         self.meta: dict[str, Any] = meta or {}
         self.key, self.tags, self.parent = key, tags, parent
+        self.callback, self.callback_status = callback, callback_status
         self.created_at, self.run_after = created_at, run_after
         self.started_at, self.finished_at = started_at, finished_at
         self.created, self.same_arguments = created, same_arguments
@@ -154,10 +162,8 @@ class Job:
 
     @property
     def handle(self) -> str:
-        """16 hex digits for logs: the end of an id of ours, a digest of one that the caller chose."""
-        if _OURS.fullmatch(self.id):
-            return self.id[-16:]
-        return hashlib.blake2b(self.id.encode(), digest_size=8).hexdigest()
+        """16 hex digits for logs."""
+        return handle_of(self.id)
 
     @property
     def arguments(self) -> Any:
@@ -167,6 +173,21 @@ class Job:
     @property
     def result(self) -> Any:
         return None if self._result is None else self._thaw_result(self._result)
+
+    @property
+    def shown_arguments(self) -> Any:
+        """The arguments as plain JSON data, without what is secret: for everybody but the task."""
+        return redact(msgspec.json.decode(self.arguments_json), marks_of(self._thaw_arguments))
+
+    @property
+    def shown_result(self) -> Any:
+        """The result likewise."""
+        return None if self._result is None else redact(msgspec.json.decode(self._result), marks_of(self._thaw_result))
+
+    @property
+    def secrets(self) -> set[str]:
+        """The texts that `shown_arguments` leaves out."""
+        return secrets_in(msgspec.json.decode(self.arguments_json), marks_of(self._thaw_arguments))
 
     @property
     def arguments_json(self) -> str:
@@ -205,10 +226,26 @@ class Lease:
         return f"<Lease on {self.job.id} token {self.token} until {self.expires_at:%H:%M:%S}>"
 
 
+def handle_of(id: str) -> str:
+    """The end of an id of ours, a digest of one that the caller chose."""
+    if _OURS.fullmatch(id):
+        return id[-16:]
+    return hashlib.blake2b(id.encode(), digest_size=8).hexdigest()
+
+
 def check_id(id: str) -> str:
     if not isinstance(id, str) or not _CALLERS.fullmatch(id):
         raise SettingError(f"job id {show(id)} cannot be used: 1 to {ID_CHARS_MAX} letters, digits and _ . : @ / + = -")
     return id
+
+
+def callback_status(callback: str | None, state: str | None) -> CallbackStatus | None:
+    """What became of telling a job's end to its callback; `state` is that of the newest job that does so, if there is one."""
+    if callback is None:
+        return None
+    if state is None or state not in FINAL:
+        return "pending"
+    return "delivered" if state == State.SUCCEEDED else "failed"
 
 
 def micros_of(moment: datetime) -> int:
@@ -222,4 +259,7 @@ def moment_of(micros: int) -> datetime:
     return _EPOCH + timedelta(0, 0, micros)
 
 
-__all__ = ["Attempt", "Claimed", "Job", "JobError", "Lease", "NewJob", "Options", "check_id", "micros_of", "moment_of"]
+__all__ = [
+    "Attempt", "CallbackStatus", "Claimed", "Job", "JobError", "Lease", "NewJob", "Options", "callback_status", "check_id",
+    "handle_of", "micros_of", "moment_of",
+]  # fmt: skip

@@ -6,12 +6,14 @@ writes it down. A task chooses its outcome by returning, by raising, or by raisi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from holdfast.domain.bounds import ERROR_MESSAGE_CHARS_MAX, NAME_CHARS_MAX, REASON_CHARS_MAX, TRACEBACK_CHARS_MAX
 from holdfast.domain.retry import Duration, Retry, seconds_of
+from holdfast.domain.secret import scrub
 from holdfast.domain.states import State, move
 from holdfast.domain.text import clip
 
@@ -153,28 +155,28 @@ def _change(verb: str, **fields: Any) -> Change:
     return Change(verb=verb, state=state, **fields)
 
 
-def outcome_of(error: BaseException, retry: Retry, traceback: str = "") -> Outcome:
-    """What a raised exception means for the run that raised it."""
+def outcome_of(error: BaseException, retry: Retry, traceback: str = "", hidden: Iterable[str] = ()) -> Outcome:
+    """What a raised exception means for the run that raised it; without the secrets that it may have quoted."""
     match error:
         case Snooze():
-            return Snoozed(error.seconds, _reason(error))
+            return Snoozed(error.seconds, _reason(error, hidden))
         case Skip():
-            return Skipped(_reason(error))
+            return Skipped(_reason(error, hidden))
         case Cancelled():
-            return WasCancelled(_reason(error))
+            return WasCancelled(_reason(error, hidden))
         case RetryAfter():
-            return Failed(error_of(error, traceback), after_seconds=error.seconds)
+            return Failed(error_of(error, traceback, hidden), after_seconds=error.seconds)
         case Fatal():
-            return Failed(error_of(error, traceback), retryable=False)
-    return Failed(error_of(error, traceback), retryable=retry.wants(error))
+            return Failed(error_of(error, traceback, hidden), retryable=False)
+    return Failed(error_of(error, traceback, hidden), retryable=retry.wants(error))
 
 
-def _reason(error: Ending) -> str:
+def _reason(error: Ending, hidden: Iterable[str]) -> str:
     """Whatever was given as the reason, an exception for example, as text that can be stored."""
-    return clip(error_of(error).message, REASON_CHARS_MAX)
+    return clip(error_of(error, hidden=hidden).message, REASON_CHARS_MAX)
 
 
-def error_of(error: BaseException, traceback: str = "") -> JobError:
+def error_of(error: BaseException, traceback: str = "", hidden: Iterable[str] = ()) -> JobError:
     """An exception as text that can be stored, whatever it holds and however it prints."""
     kind = type(error).__qualname__
     if type(error).__module__ not in ("builtins", "__main__") and not isinstance(error, Ending):
@@ -184,4 +186,5 @@ def error_of(error: BaseException, traceback: str = "") -> JobError:
         message = str(error)
     except Exception as second:
         message = f"(its message could not be read: {type(second).__name__})"
+    message, traceback = scrub(message, hidden), scrub(traceback, hidden)
     return JobError(kind, clip(message, ERROR_MESSAGE_CHARS_MAX), clip(traceback, TRACEBACK_CHARS_MAX))

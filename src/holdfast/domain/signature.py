@@ -9,6 +9,7 @@ checked against the annotations before they are stored.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import reduce
@@ -24,12 +25,15 @@ from msgspec.structs import asdict
 
 from holdfast.domain.bounds import PAYLOAD_BYTES_MAX, RESULT_BYTES_MAX
 from holdfast.domain.codec import decodable, decode, decoder, encode, typed
+from holdfast.domain.secret import WHOLE, Marked, is_secret, marked_in, secrets_in
 from holdfast.domain.simple import is_model
 from holdfast.domain.text import show
 from holdfast.errors import PayloadError
 
 _STARS: Final[dict[Any, str]] = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
+_UNTOLD: Final = "does not fit, or cannot be JSON; it is secret, or holds a secret, so more cannot be said"
 _NAMED: Final = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+_QUOTED: Final = re.compile(r"'(\w+)'")
 
 
 class Signature:
@@ -43,11 +47,14 @@ class Signature:
         context: Parameter | None = None,
     ) -> None:
         parameters = signature.parameters.values()
-        self.text = name + _printable(signature)
+        self.secrets = _marked(list(parameters), hints)
+        self.result_secrets = marked_in(hints.get("return", Any))
+        self.text = name + _printable(signature, self.secrets)
         self._signature = signature
         self._context = context
         self._kinds = {_key(p): _field_type(p, hints) for p in parameters}
         self._keys = {p.name: _key(p) for p in parameters}
+        self._inner = {_key(p): _marked_in(p, hints) for p in parameters}
         self._names = tuple(signature.parameters)
         self._known = frozenset(self._names)
         self._positional = tuple(p.name for p in parameters if p.kind is Parameter.POSITIONAL_OR_KEYWORD)
@@ -108,7 +115,13 @@ class Signature:
         return {name: value for name, value in given.items() if value is not msgspec.UNSET}
 
     def encode_result(self, value: object) -> str:
-        return encode(value, f"result of {self.text}", RESULT_BYTES_MAX)
+        what = f"result of {self.text}"
+        try:
+            return encode(value, what, RESULT_BYTES_MAX)
+        except PayloadError:
+            if self.result_secrets:
+                raise PayloadError(f"{what}: {_UNTOLD}") from None
+            raise
 
     def decode_result(self, text: str) -> Any:
         """The result by the return annotation; as plain data if it is not, or no longer, what that says."""
@@ -128,7 +141,7 @@ class Signature:
         schema: dict[str, Any] = definitions.pop(root["$ref"].removeprefix("#/$defs/"))
         schema["title"] = self.text
         for parameter in self._signature.parameters.values():
-            if parameter.default is not Parameter.empty:
+            if parameter.default is not Parameter.empty and not is_secret(parameter.name, self.secrets):
                 _tell_default(schema["properties"][parameter.name], parameter.default)
         if definitions := {**shared, **definitions}:
             schema["$defs"] = definitions
@@ -152,13 +165,14 @@ class Signature:
     def _gather_slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         context = self._context
         if context and context.name in kwargs and context.kind is not Parameter.POSITIONAL_ONLY:
-            raise PayloadError(f"argument {context.name!r} of {self.text}: the worker gives it; leave it out")
+            raise PayloadError(f"argument {context.name!r} of {self.text}: the worker gives it; leave it out", context.name)
         # `**options` may hold the name of a positional-only parameter; `bind` of Python 3.11 refuses that.
         own = {name: value for name, value in kwargs.items() if not self._options or name in self._by_keyword}
         try:
             bound = self._signature.bind(*args, **own).arguments
         except TypeError as error:
-            raise PayloadError(f"arguments of {self.text}: {show(error)}") from None
+            named = _QUOTED.search(str(error))
+            raise PayloadError(f"arguments of {self.text}: {show(error)}", named[1] if named else None) from None
         given = {self._keys[name]: value for name, value in bound.items()}
         if len(own) < len(kwargs):
             given[self._options] = {name: value for name, value in kwargs.items() if name not in own}
@@ -181,7 +195,13 @@ class Signature:
     def _refuse(self, given: dict[str, Any], error: PayloadError) -> NoReturn:
         """Name the argument: by encoding them one by one."""
         for key, value in given.items():
-            encode(value, f"argument {key!r} of {self.text}", PAYLOAD_BYTES_MAX)
+            try:
+                encode(value, f"argument {key!r} of {self.text}", PAYLOAD_BYTES_MAX)
+            except PayloadError as fault:
+                if self._hides(key, value):
+                    raise PayloadError(f"argument {key!r} of {self.text}: {_UNTOLD}", key) from None
+                fault.argument = key
+                raise
         raise PayloadError(str(error).replace("arguments", f"arguments of {self.text}", 1)) from None
 
     def _misfit(self, text: str, error: Exception) -> PayloadError:
@@ -193,19 +213,27 @@ class Signature:
         if unknown := [key for key in given if key not in self._kinds]:
             return PayloadError(
                 f"argument {unknown[0]!r} of {self.text}: there is no such parameter (any more); "
-                "let the task take it, or enqueue the job again without it"
+                "let the task take it, or enqueue the job again without it",
+                unknown[0],
             )
         if missing := [name for name in self._names if name in self._required and name not in given]:
             return PayloadError(
                 f"argument {missing[0]!r} of {self.text}: is not in the stored arguments; "
-                "give the parameter a default, or enqueue the job again"
+                "give the parameter a default, or enqueue the job again",
+                missing[0],
             )
         for key, value in given.items():
             try:
                 decoder(self._kinds[key])(encode(value, "value", PAYLOAD_BYTES_MAX))
             except PayloadError as misfit:
-                return PayloadError(f"argument {key!r} of {self.text}: {misfit}")
-        return PayloadError(f"arguments of {self.text}: {show(error)}")
+                said = _UNTOLD if self._hides(key, value) else misfit
+                return PayloadError(f"argument {key!r} of {self.text}: {said}", key, misfit.place)
+        hidden = any(self._hides(key, value) for key, value in given.items())
+        return PayloadError(f"arguments of {self.text}: {_UNTOLD if hidden else show(error)}")
+
+    def _hides(self, key: str, value: Any) -> bool:
+        """Whether a fault in this argument had better be told without the value."""
+        return is_secret(key, self.secrets) or bool(self._inner[key]) or bool(secrets_in(value))
 
 
 class _Label:
@@ -218,18 +246,32 @@ class _Label:
         return self._text
 
 
-def _printable(signature: inspect.Signature) -> str:
-    parameters = [_labelled(parameter) for parameter in signature.parameters.values()]
+def _printable(signature: inspect.Signature, secrets: Marked) -> str:
+    parameters = [_labelled(parameter, secrets) for parameter in signature.parameters.values()]
     return str(inspect.Signature(parameters))
 
 
-def _labelled(parameter: Parameter) -> Parameter:
+def _marked(parameters: list[Parameter], hints: Mapping[str, Any]) -> Marked:
+    """The names in the stored arguments that are marked as secret."""
+    names: set[str] = set()
+    for parameter in parameters:
+        within = _marked_in(parameter, hints)
+        names |= within - {WHOLE} | ({_key(parameter)} if WHOLE in within else set())
+    return frozenset(names)
+
+
+def _marked_in(parameter: Parameter, hints: Mapping[str, Any]) -> Marked:
+    hint = hints.get(parameter.name, Any)
+    return marked_in(parameter.annotation if hint is Any and isinstance(parameter.annotation, str) else hint)
+
+
+def _labelled(parameter: Parameter, secrets: Marked) -> Parameter:
     annotation, default = parameter.annotation, parameter.default
     if annotation is not Parameter.empty:
         said = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
         annotation = _Label(" ".join(said.split()))
     if default is not Parameter.empty:
-        default = _Label(show(default))
+        default = _Label("…" if default is not None and is_secret(parameter.name, secrets) else show(default))
     return parameter.replace(annotation=annotation, default=default)
 
 

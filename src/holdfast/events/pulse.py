@@ -1,10 +1,10 @@
-"""One watcher per process: any number of waiters learn from it that something was committed somewhere."""
+"""One thread per process that waits for commits, and does something after each: at once after a pause, else not too often."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
+import random
 import threading
 import time
 from collections.abc import Callable
@@ -14,97 +14,103 @@ from holdfast.store.store import Watcher
 
 log = logging.getLogger("holdfast.events")
 
-BEAT_SECONDS: Final = 1.0
+GAP_SECONDS: Final = (0.002, 0.02)
+GAP_BEATS: Final = 5.0
+"""A beat is followed by a pause that is so many times as long: few followers are told at once, many cost no more."""
+WAIT_SECONDS: Final = 1.0
+LOOK_SECONDS: Final = 5.0
+"""The longest between two beats: word of a commit may be lost."""
 IDLE_SECONDS: Final = 10.0
+RETRY_SECONDS: Final = (0.05, 2.0)
+
+_chance: Final = random.SystemRandom()  # the program may have seeded the common one for itself
+_inherited: list[Watcher] = []
+"""Of a parent process: to close one here could end it there."""
 
 
 class Pulse:
-    """Counts commits. A waiter notes the count, reads the store, and waits for the count to move on."""
+    """Comes with the first who needs it, and goes a while after the last.
 
-    def __init__(self, watcher: Callable[[], Watcher]) -> None:
-        self._open = watcher
-        self._reset()
+    watcher  opens what waits for commits.
+    beat     is called after commits. What it raises is told of, and it is called again.
+    wanted   whether anybody needs it.
+    """
 
-    def _reset(self) -> None:
-        self.count = 0
-        self._owner = os.getpid()
-        self._condition = threading.Condition()
-        self._loops: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
-        self._thread: threading.Thread | None = None
-        self._last_used = 0.0
+    def __init__(self, watcher: Callable[[], Watcher], beat: Callable[[], None], wanted: Callable[[], bool]) -> None:
+        self._open, self._beat, self._needed = watcher, beat, wanted
         self._watcher: Watcher | None = None
+        self.forget()
 
-    def close(self) -> None:
-        """The thread goes now, if nobody waits; it comes back with the next waiter."""
-        if self._owner != os.getpid():
-            return
-        with self._condition:
-            self._last_used = float("-inf")
+    def forget(self) -> None:
+        """In a forked child, which does not have the thread."""
+        if self._watcher is not None:
+            _inherited.append(self._watcher)
+        self._owner = os.getpid()
+        self._mutex = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._used_at = 0.0
+        self._watcher = None
+
+    @property
+    def is_inherited(self) -> bool:
+        return self._owner != os.getpid()
+
+    def start(self) -> None:
+        """Beat soon, with a thread that is started if there is none."""
+        with self._mutex:
+            self._used_at = time.monotonic()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="holdfast-pulse", daemon=True)
+                self._thread.start()
             watcher = self._watcher
         if watcher is not None:
             watcher.nudge()
 
-    def wait(self, count: int, timeout_seconds: float) -> bool:
-        """True when something was committed since `count` was read; False when the time is up."""
-        self._start()
-        with self._condition:
-            return self._condition.wait_for(lambda: self.count != count, timeout_seconds)
+    def close(self) -> None:
+        """The thread goes now, if nobody needs it; it comes back with the next who does."""
+        if self.is_inherited:
+            return
+        with self._mutex:
+            self._used_at = float("-inf")
+            watcher = self._watcher
+        if watcher is not None:
+            watcher.nudge()
 
-    async def await_(self, count: int, timeout_seconds: float) -> bool:
-        self._start()
-        waiter = (asyncio.get_running_loop(), asyncio.Event())
-        with self._condition:
-            self._loops.add(waiter)
-        try:
-            if self.count == count:
-                await asyncio.wait_for(waiter[1].wait(), timeout_seconds)
-            return True
-        except TimeoutError:
-            return False
-        finally:
-            with self._condition:
-                self._loops.discard(waiter)
-
-    def _start(self) -> None:
-        if self._owner != os.getpid():
-            self._reset()
-        self._last_used = time.monotonic()
-        with self._condition:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._watch, name="holdfast-pulse", daemon=True)
-                self._thread.start()
-
-    def _watch(self) -> None:
-        """Until nobody has waited for a while; then the thread goes, and comes back with the next waiter."""
-        try:
-            watcher = self._watcher = self._open()
+    def _work(self) -> None:
+        failures = 0
+        while self._wanted():
             try:
-                self._beat()  # what was committed before the watch began must not be missed
-                while self._wanted():
-                    if watcher.wait(BEAT_SECONDS):
-                        self._beat()
-            finally:
-                self._watcher = None
-                watcher.close()
-        except Exception as error:
-            log.warning("nobody tells of commits any more (%s); the next to wait tries again", error)
-            with self._condition:
-                self._thread = None
+                watcher = self._open()
+                with self._mutex:
+                    self._watcher = watcher
+                try:
+                    while self._wanted():
+                        self._turn(watcher)
+                        failures = 0
+                finally:
+                    with self._mutex:
+                        self._watcher = None
+                    watcher.close()
+            except Exception as error:
+                if not failures:
+                    log.warning("followers are told nothing for now (%s); trying again until that is better", error)
+                failures += 1
+                low, high = RETRY_SECONDS
+                time.sleep(min(high, low * float(2 ** min(failures, 10))) * _chance.uniform(0.5, 1.0))
+
+    def _turn(self, watcher: Watcher) -> None:
+        """A beat, which also tells of what was committed before the watch began; then until there is word of a commit."""
+        began = time.monotonic()
+        self._beat()
+        low, high = GAP_SECONDS
+        time.sleep(min(high, max(low, GAP_BEATS * (time.monotonic() - began))))
+        while time.monotonic() - began < LOOK_SECONDS and self._wanted():
+            if watcher.wait(WAIT_SECONDS):
+                return
 
     def _wanted(self) -> bool:
-        with self._condition:
-            if time.monotonic() - self._last_used <= IDLE_SECONDS or self._loops:
+        with self._mutex:
+            if self._needed() or time.monotonic() - self._used_at <= IDLE_SECONDS:
                 return True
             self._thread = None
             return False
-
-    def _beat(self) -> None:
-        with self._condition:
-            self.count += 1
-            self._condition.notify_all()
-            waiters = list(self._loops)
-        for loop, event in waiters:
-            try:
-                loop.call_soon_threadsafe(event.set)
-            except RuntimeError:
-                continue  # that loop was closed while it waited

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -11,11 +11,14 @@ from holdfast.domain.bounds import EVENTS_PAGE_MAX, PAGE_MAX
 from holdfast.domain.event import Event
 from holdfast.domain.job import Job
 from holdfast.domain.key import Holder, Key, holds
-from holdfast.domain.states import State
+from holdfast.domain.states import FINAL, State
 from holdfast.domain.text import show
 from holdfast.errors import JobNotFound, SettingError
 from holdfast.store.op import Moment, Op, Row, Statement
-from holdfast.store.rows import Names, event_of, job_of, job_of_key
+from holdfast.store.rows import Names, event_of, first_event, job_of, job_of_key
+
+_decode_moved = msgspec.json.Decoder(list[tuple[int, int | None, str | None]]).decode
+_decode_events = msgspec.json.Decoder(list[tuple[int, int, str, int, str | None]]).decode
 
 _NARROW = frozenset({State.READY, State.SCHEDULED, State.RUNNING, State.FAILED, State.CANCELLED, State.SKIPPED})
 """States whose jobs are listed from a table or an index of their own."""
@@ -38,10 +41,16 @@ def get(id: str, names: Names) -> Op[Job | None]:
 
 
 def demand(id: str, names: Names) -> Op[Job]:
-    job = yield from get(id, names)
-    if job is None:
-        raise JobNotFound(f"there is no job {show(id)}; it may have been deleted or pruned")
+    _, job = yield from numbered(id, names)
     return job
+
+
+def numbered(id: str, names: Names) -> Op[tuple[int, Job]]:
+    """The job with its number."""
+    found = yield Statement("job", {"id": id})
+    if not found:
+        raise JobNotFound(f"there is no job {show(id)}; it may have been deleted or pruned")
+    return found[0][0], job_of(found[0], names)
 
 
 def find(moment: Moment, key: Key, names: Names) -> Op[Job | None]:
@@ -97,9 +106,51 @@ def stats() -> Op[dict[str, dict[str, int]]]:
 
 
 def events(id: str, after: int, limit: int = EVENTS_PAGE_MAX) -> Op[list[Event]]:
-    seq = yield from _seq(id)
-    rows = yield Statement("events", {"seq": seq, "after": after, "limit": limit})
-    return [event_of(id, row) for row in rows]
+    return (yield from log(id, after, limit)).events
+
+
+class Log(NamedTuple):
+    """A page of a job's events, with the job's number."""
+
+    seq: int
+    events: list[Event]
+    ended: bool
+    """The job has ended, and this is the last page."""
+
+
+def log(id: str, after: int, limit: int = EVENTS_PAGE_MAX) -> Op[Log]:
+    found = yield Statement("log_of", {"id": id})
+    if not found:
+        raise JobNotFound(f"there is no job {show(id)}; it may have been deleted or pruned")
+    seq, created_at, scheduled_for, count, state = found[0]
+    first = [first_event(id, created_at, scheduled_for)] if after < 1 else []
+    rows = yield Statement("events", {"seq": seq, "after": after, "limit": limit - len(first)})
+    events = first + [event_of(id, row) for row in rows]
+    return Log(seq, events, ended=state in FINAL and (events[-1].number if events else after) >= count)
+
+
+class Moved(NamedTuple):
+    """A job that has more events than were known; of one that is gone there is neither count nor state."""
+
+    seq: int
+    event_count: int | None
+    state: State | None
+
+
+def changed(known: Mapping[int, int]) -> Op[list[Moved]]:
+    """Those of many jobs, {seq: event count}, that have moved on."""
+    rows = _decode_moved((yield Statement("changed", {"asked": _json(known)}))[0][0])
+    return [Moved(seq, count, None if state is None else State(state)) for seq, count, state in rows]
+
+
+def events_of(spans: Mapping[int, tuple[str, int, int]]) -> Op[dict[int, list[Event]]]:
+    """Events of many jobs, {seq: (id, after, up to)}; never the first of one."""
+    asked = [(seq, after, upto) for seq, (_, after, upto) in spans.items()]
+    rows = _decode_events((yield Statement("events_of", {"spans": _json(asked)}))[0][0])
+    found: dict[int, list[Event]] = {}
+    for seq, *row in sorted(rows):
+        found.setdefault(seq, []).append(event_of(spans[seq][0], tuple(row)))
+    return found
 
 
 def workers() -> Op[list[Row]]:
@@ -122,3 +173,7 @@ def _seq(id: str) -> Op[int]:
         raise JobNotFound(f"there is no job {show(id)}; it may have been deleted or pruned")
     seq: int = found[0][0]
     return seq
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

@@ -61,10 +61,21 @@ class Holder(msgspec.Struct, frozen=True):
     cursor: Cursor | None = None
 
 
-def register(moment: Moment, name: str, host: str, pid: int, lease_min: int, by_hand: bool) -> Op[int]:
+def register(
+    moment: Moment,
+    name: str,
+    host: str,
+    pid: int,
+    lease_min: int,
+    by_hand: bool,
+    *,
+    slots: int = 1,
+    queues: Sequence[str] | None = None,
+) -> Op[int]:
     worker: int = (yield Statement("next_worker"))[0][0]
     facts = {"id": worker, "name": name, "host": host, "pid": pid, "by_hand": int(by_hand), "lease_min": lease_min}
-    yield Statement("add_worker", {**facts, "now": moment.now, "tick": moment.tick, "boot": moment.boot})
+    serves = {"slots": slots, "queues": _list(queues)}
+    yield Statement("add_worker", {**facts, **serves, "now": moment.now, "tick": moment.tick, "boot": moment.boot})
     return worker
 
 

@@ -11,9 +11,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from holdfast.domain.key import Holder, holds
+from holdfast.domain.message import NOTHING_HIDDEN
 from holdfast.domain.states import EVENTS, FINAL, State, move
 from holdfast.domain.text import show
-from holdfast.errors import Conflict, JobNotFound
+from holdfast.errors import Changed, Conflict, JobNotFound
+from holdfast.store.callbacks import announce
 from holdfast.store.op import Moment, Op, Statement
 
 LOOKS_MAX: Final = 100
@@ -31,10 +33,11 @@ class Seen(NamedTuple):
     finished_at: int | None
     lane: int
     key: str | None
+    callback: str | None
 
 
-def look(id: str) -> Op[Seen]:
-    """The job's state, locked for the rest of the transaction."""
+def look(id: str, event_count: int | None = None) -> Op[Seen]:
+    """The job's state, locked for the rest of the transaction; `Changed` if it has not so many events, where that was asked."""
     for _ in range(LOOKS_MAX):
         locked = yield Statement("lock_job", {"id": id})
         found = yield Statement("job_state", {"id": id})
@@ -42,31 +45,40 @@ def look(id: str) -> Op[Seen]:
             raise JobNotFound(f"there is no job {show(id)}; it may have been deleted or pruned")
         if locked:  # else somebody moved it just before: look again
             seen = Seen(*found[0])
+            if event_count is not None and seen.event_count != event_count:
+                raise Changed(_moved_on(id, seen, event_count))
             return seen._replace(state=State(seen.state))
     raise Conflict(f"job {id} is being moved by others all the time; try again")
 
 
-def cancel(moment: Moment, id: str, reason: str) -> Op[None]:
+def _moved_on(id: str, seen: Seen, event_count: int) -> str:
+    return f"job {id} is {seen.state} and has {seen.event_count} events, not {event_count}: it has moved on; look at it again"
+
+
+def cancel(moment: Moment, id: str, reason: str, event_count: int | None = None) -> Op[None]:
     """Final at once, also for a running job: its holder is told, and its code is stopped, but nothing it does counts."""
-    seen = yield from look(id)
+    seen = yield from look(id, event_count)
     yield from _end(moment, seen, "cancel", reason)
 
 
-def cancel_if_open(moment: Moment, id: str, reason: str) -> Op[None]:
+def cancel_if_open(moment: Moment, id: str, reason: str) -> Op[int | None]:
+    """The seq of the job if it has a callback, which the caller has to `announce`, when it has no numbers of jobs in hand."""
     seen = yield from look(id)
-    if seen.state not in FINAL:
-        yield from _end(moment, seen, "cancel", reason)
+    if seen.state in FINAL:
+        return None
+    yield from _move(moment, seen, "cancel", reason)
+    return None if seen.callback is None else seen.seq
 
 
-def skip(moment: Moment, id: str, reason: str) -> Op[None]:
-    seen = yield from look(id)
+def skip(moment: Moment, id: str, reason: str, event_count: int | None = None) -> Op[None]:
+    seen = yield from look(id, event_count)
     yield from _end(moment, seen, "skip", reason)
 
 
-def retry(moment: Moment, id: str) -> Op[None]:
+def retry(moment: Moment, id: str, event_count: int | None = None) -> Op[None]:
     """Back to ready with fresh attempts; the token goes on counting."""
     yield Statement("lock_key", {"id": id})
-    seen = yield from look(id)
+    seen = yield from look(id, event_count)
     move(seen.state, "retry")
     if seen.key is not None:
         yield from _take_key_back(moment, seen, id)
@@ -76,10 +88,10 @@ def retry(moment: Moment, id: str) -> Op[None]:
     yield from record(moment, seen.seq, EVENTS["retry"], None)
 
 
-def delete(id: str) -> Op[None]:
+def delete(id: str, event_count: int | None = None) -> Op[None]:
     """The job, its events, errors, tags and key are gone. A running job is cancelled first, by whoever wants this."""
     yield Statement("lock_key", {"id": id})
-    seen = yield from look(id)
+    seen = yield from look(id, event_count)
     move(seen.state, "delete")
     yield from _leave(seen)
     seqs = {"seqs": _one(seen.seq)}
@@ -96,6 +108,12 @@ def record(moment: Moment, seq: int, kind: str, data: dict[str, Any] | None) -> 
 
 
 def _end(moment: Moment, seen: Seen, verb: str, reason: str) -> Op[None]:
+    yield from _move(moment, seen, verb, reason)
+    if seen.callback is not None:
+        yield from announce(moment, {seen.seq: NOTHING_HIDDEN})
+
+
+def _move(moment: Moment, seen: Seen, verb: str, reason: str) -> Op[None]:
     state = move(seen.state, verb)
     yield from _leave(seen, told=str(state))
     change = (seen.seq, state, None, reason, None, moment.now, 0)

@@ -9,17 +9,22 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from holdfast.domain.callback import CALLBACK_QUEUE, CALLBACK_TASK
 from holdfast.domain.job import NewJob, Options
 from holdfast.domain.key import Holder, Key, holds
-from holdfast.domain.states import EVENTS, move
+from holdfast.domain.message import NOTHING_HIDDEN, Hidden
+from holdfast.domain.states import move
 from holdfast.errors import Conflict
 from holdfast.store import control
+from holdfast.store.callbacks import announce
 from holdfast.store.ids import first_id, id_parts, id_text
+from holdfast.store.lane import lane_of
 from holdfast.store.op import Make, Moment, Op, Statement
 
 NUMBERS_MAX: Final = 4_096
 """How many consecutive numbers one `next_job` gives at most."""
-_READY, _ENQUEUED = move(None, "enqueue"), EVENTS["enqueue"]
+_READY = move(None, "enqueue")
+_TELLING: Final = (CALLBACK_QUEUE, CALLBACK_TASK)
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -48,7 +53,7 @@ class Accepted(msgspec.Struct, frozen=True):
 
 
 class Plain:
-    """Jobs with no key, no id and no tags: nothing to decide, so callers that come together are written as one batch."""
+    """Jobs with no key, id, tags or callback: nothing to decide, so callers that come together are written as one batch."""
 
     def __init__(self, jobs: Sequence[NewJob], lanes: Mapping[tuple[str, str], int]) -> None:
         self.jobs, self.lanes = jobs, lanes
@@ -79,13 +84,18 @@ class Plain:
 
 
 def is_plain(options: Options) -> bool:
+    return is_alike(options) and options.callback is None
+
+
+def is_alike(options: Options) -> bool:
+    """Whether jobs with the same options differ in nothing but their arguments."""
     return options.key is None and options.id is None and not options.tags
 
 
 def _enqueue_one(moment: Moment, job: NewJob, lanes: Mapping[tuple[str, str], int]) -> Op[Accepted]:
     """What `enqueue` does, for what a caller waits for most often."""
     names = (job.options.queue, job.options.task)
-    lane = lanes.get(names) or (yield from _lane(*names))
+    lane = lanes.get(names) or (yield from lane_of(*names))
     statement, accepted = _whole(moment, job, lane)
     yield statement
     accepted.lanes[names] = lane
@@ -105,7 +115,6 @@ def _whole(moment: Moment, job: NewJob, lane: int) -> tuple[Statement, Accepted]
         "arguments": job.arguments,
         "meta": options.meta,
         "parent": options.parent,
-        "kind": _ENQUEUED,
     }
     return Statement("add_job", fields), Accepted(first, 1, moment.now, {}, {})
 
@@ -114,13 +123,16 @@ def enqueue(moment: Moment, jobs: Sequence[NewJob], lanes: Mapping[tuple[str, st
     """`lanes` are those that are known to be in the store; the others are looked up, or made."""
     found: dict[tuple[str, str], int] = {}
     known: dict[int, Known] = {}
+    replaced: dict[int, Hidden] = {}
     first = first_id(moment.now)
     for start in range(0, len(jobs), NUMBERS_MAX):
         part = jobs[start : start + NUMBERS_MAX]
         number: int = (yield Statement("next_job", {"count": len(part)}))[0][0]
-        batch = _Batch(moment, number - start, first)
+        batch = _Batch(moment, number - start, first, replaced)
         spans = yield from _spans(moment, part, start, lanes, found)
         yield from _add(batch, spans, known)
+    if replaced:  # not before: the numbers above were only looked up, and this takes the next ones
+        yield from announce(moment, replaced)
     return Accepted(first, len(jobs), moment.now, known, found)
 
 
@@ -134,7 +146,10 @@ def _spans(
         options = span[0].options
         lane = (options.queue, options.task)
         if lane not in found:
-            found[lane] = lanes.get(lane) or (yield from _lane(*lane))
+            found[lane] = lanes.get(lane) or (yield from lane_of(*lane))
+        if options.callback is not None:
+            # Made now, while there is time: whoever ends the job must not wait for another that makes this lane.
+            found[_TELLING] = lanes.get(_TELLING) or (yield from lane_of(*_TELLING))
         spans.append(_Span(start, _template(options, found[lane], moment.now), span))
         start += len(span)
     return spans
@@ -143,8 +158,8 @@ def _spans(
 def _add(batch: _Batch, spans: list[_Span], known: dict[int, Known]) -> Op[None]:
     fresh = yield from _take_keys(batch, spans)
     for start, template, jobs in spans:
-        if is_plain(template.options):
-            yield from _add_plain(batch, template, start, [job.arguments for job in jobs])
+        if is_alike(template.options):
+            yield from _add_alike(batch, template, start, [job.arguments for job in jobs])
             continue
         for offset, job in enumerate(jobs, start):
             special = yield from _add_special(batch, template, offset, job, offset in fresh)
@@ -158,6 +173,8 @@ class _Batch(NamedTuple):
     moment: Moment
     first_seq: int
     first_id: int
+    replaced: dict[int, Hidden]
+    """Jobs that lost their key to one of this batch, and are to be told of."""
 
 
 class _Template(NamedTuple):
@@ -185,17 +202,17 @@ def _template(options: Options, lane: int, now: int) -> _Template:
         "priority": options.priority,
         "attempts_max": options.attempts,
         "run_after": run_at if run_at > now else None,
-        "kind": EVENTS[verb],
         "now": now,
         "key": None if options.key is None else options.key.text,
         "tags": msgspec.json.encode(options.tags).decode() if options.tags else None,
         "meta": options.meta,
         "parent": options.parent,
+        "callback": options.callback,
     }
     return _Template(options, lane, fields)
 
 
-def _add_plain(batch: _Batch, template: _Template, index: int, arguments: list[str]) -> Op[None]:
+def _add_alike(batch: _Batch, template: _Template, index: int, arguments: list[str]) -> Op[None]:
     """Jobs in a row that differ in nothing but their arguments: a few statements for all of them."""
     first = batch.first_seq + index
     head, low = id_parts(batch.first_id + index)
@@ -205,10 +222,9 @@ def _add_plain(batch: _Batch, template: _Template, index: int, arguments: list[s
 
 
 def _index(fields: dict[str, Any]) -> Op[None]:
-    """The rows that change, the narrow table and the first event, for a span of bodies."""
+    """The rows that change, and the narrow table, for a span of bodies."""
     yield Statement("add_jobs", fields)
     yield Statement("add_ready" if fields["run_after"] is None else "add_scheduled", fields)
-    yield Statement("add_first_events", fields)
 
 
 def _take_keys(batch: _Batch, spans: list[_Span]) -> Op[set[int]]:
@@ -230,7 +246,7 @@ def _add_special(batch: _Batch, template: _Template, index: int, job: NewJob, fr
     """A key, an id of the caller's, tags: decided and written one by one. None: new, with an id of ours."""
     options, seq, id = template.options, batch.first_seq + index, _id(batch, template, index)
     if options.key is not None and not fresh:
-        first = yield from _holder(batch.moment, options.key, job)
+        first = yield from _holder(batch, options.key, job)
         if first is not None:
             return first
         yield Statement("hold_key", _held(batch, template, options.key, index))
@@ -247,25 +263,19 @@ def _id(batch: _Batch, template: _Template, index: int) -> str:
     return template.options.id or id_text(batch.first_id + index)
 
 
-def _lane(queue: str, task: str) -> Op[int]:
-    names = {"queue": queue, "task": task}
-    found = yield Statement("lane", names)
-    if not found:
-        found = yield Statement("add_lane", names)
-    lane: int = found[0][0]
-    return lane
-
-
-def _holder(moment: Moment, key: Key, job: NewJob) -> Op[Known | None]:
+def _holder(batch: _Batch, key: Key, job: NewJob) -> Op[Known | None]:
     """The job that has the key, if it still counts; None: the key is ours to take."""
     found = yield Statement("key_holder", {"key": key.text})
     if not found:
         return None
     holder = Holder(*found[0])
-    if not holds(holder, moment.now):
+    if not holds(holder, batch.moment.now):
         return None
     if key.conflict == "replace" and holder.ended is None:
-        yield from control.cancel_if_open(moment, holder.id, f"replaced by a newer job with key {key.text}")
+        why = f"replaced by a newer job with key {key.text}"
+        told = yield from control.cancel_if_open(batch.moment, holder.id, why)
+        if told is not None:
+            batch.replaced[told] = NOTHING_HIDDEN
         return None
     if key.conflict == "replace":
         return None

@@ -34,7 +34,7 @@ class Table(NamedTuple):
 
 TABLES: Final = (
     Table("lane", ("lane", "queue", "task"), 1),
-    Table("body", ("seq", "id", "arguments", "key", "tags", "meta", "parent"), 1),
+    Table("body", ("seq", "id", "arguments", "key", "tags", "meta", "parent", "callback", "scheduled_for"), 1),
     Table(
         "job",
         ("seq", "lane", "state", "priority", "attempt", "attempts_max", "token", "event_count", "created_at", "run_after",
@@ -49,8 +49,13 @@ TABLES: Final = (
     Table("key", ("key", "seq", "id", "scope", "until", "failed", "ended", "lane", "created_at"), 1),
     Table("tag", ("tag", "seq"), 2),
     Table("meter", ("day", "lane", "name", "amount"), 3),
+    Table(
+        "api_key",
+        ("prefix", "name", "digest", "scope", "queues", "created_at", "expires_at", "last_used_at", "revoked_at"),
+        1,
+    ),
 )  # fmt: skip
-"""Not moved: workers and what they are told, for none may be alive."""
+"""Not moved: workers and what they are told, for none may be alive; sessions and tickets, which do not last."""
 
 
 class Side(Protocol):

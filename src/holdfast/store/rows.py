@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from holdfast.domain.event import Event
-from holdfast.domain.job import NOTHING, Attempt, Claimed, Job, Thaw, moment_of
+from holdfast.domain.job import NOTHING, Attempt, Claimed, Job, Thaw, callback_status, moment_of
 from holdfast.domain.key import Holder
-from holdfast.domain.states import State
+from holdfast.domain.states import EVENTS, State
 from holdfast.store.op import Row
 
 _decode = msgspec.json.decode
@@ -29,7 +29,8 @@ class Names:
 def job_of(row: Row, names: Names) -> Job:
     """From the columns of the view `holdfast_browse`, in its order."""
     (_, id, task, queue, _, state, priority, attempt, attempts_max, token, event_count, arguments, result, reason, progress,
-     meter, key, tags, meta, parent, created_at, run_after, started_at, finished_at, errors) = row  # fmt: skip
+     meter, key, tags, meta, parent, created_at, run_after, started_at, finished_at, errors,
+     callback, callback_state) = row  # fmt: skip
     return Job(
         id=id,
         task=task,
@@ -46,6 +47,8 @@ def job_of(row: Row, names: Names) -> Job:
         errors=_errors(errors),
         **_described(progress, meter, key, tags, meta),
         parent=parent,
+        callback=callback,
+        callback_status=callback_status(callback, callback_state),
         created_at=moment_of(created_at),
         run_after=None if run_after is None else moment_of(run_after),
         started_at=None if started_at is None else moment_of(started_at),
@@ -71,6 +74,8 @@ def job_of_claimed(claimed: Claimed, task: str, queue: str, names: Names) -> Job
         error=rest.reason,
         **_described(rest.progress, rest.meter, rest.key, rest.tags, rest.meta),
         parent=rest.parent,
+        callback=rest.callback,
+        callback_status=callback_status(rest.callback, None),
         created_at=moment_of(claimed.created_at),
         run_after=None if rest.run_after is None else moment_of(rest.run_after),
         started_at=moment_of(claimed.started_at),
@@ -97,9 +102,15 @@ def job_of_key(holder: Holder, names: Names) -> Job:
     )
 
 
-def event_of(id: str, row: Row) -> Event:
+def first_event(id: str, created_at: int, scheduled_for: int | None, cursor: str | None = None) -> Event:
+    """Number 1, which is not stored: the job itself is it."""
+    kind = EVENTS["enqueue" if scheduled_for is None else "schedule"]
+    return Event(job=id, number=1, kind=kind, at=moment_of(created_at), cursor=cursor)
+
+
+def event_of(id: str, row: Row, cursor: str | None = None) -> Event:
     number, kind, at, data = row
-    return Event(job=id, number=number, kind=kind, at=moment_of(at), data=None if data is None else _decode(data))
+    return Event(job=id, number=number, kind=kind, at=moment_of(at), data=None if data is None else _decode(data), cursor=cursor)
 
 
 def _described(progress: str | None, meter: str | None, key: str | None, tags: str | None, meta: str | None) -> dict[str, Any]:

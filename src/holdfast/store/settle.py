@@ -12,8 +12,10 @@ from typing import Any
 import msgspec
 
 from holdfast.domain.bounds import ERRORS_PER_JOB_MAX
+from holdfast.domain.message import Hidden
 from holdfast.domain.outcome import Change
 from holdfast.domain.states import EVENTS, FINAL, State
+from holdfast.store.callbacks import announce
 from holdfast.store.op import Moment, Op, Statement
 
 _encode = msgspec.json.Encoder().encode
@@ -36,8 +38,10 @@ class Report(msgspec.Struct):
     meter: str | None = None
     spent: dict[str, float] | None = None
     """What was added to the meter since the last report."""
+    callback: Hidden | None = None
+    """Set where the job has a callback: what must not be told there."""
     written: bool = False
-    """Set when it is part of a transaction."""
+    """Set when it is part of a transaction, and the job is locked there."""
     recalled: bool = False
     """Set when somebody else says it instead: it must not be written any more."""
 
@@ -52,6 +56,7 @@ class Report(msgspec.Struct):
             and self.progress is None
             and self.meter is None
             and self.spent is None
+            and self.callback is None
         )
 
 
@@ -66,8 +71,8 @@ def settle(moment: Moment, reports: Sequence[Report], *, waits: bool = True) -> 
     if not waits and len(held) < len(tokens):
         missing = {seq: token for seq, token in tokens.items() if seq not in held}
         busy = set(_decode_seqs((yield Statement("held_elsewhere", {"leases": _json(missing)}))[0][0]))
-        for report in reports:
-            report.written = report.seq not in busy
+    for report in reports:  # not before the jobs are locked: see `RunHoldings`
+        report.written = report.seq not in busy
     # A job may be spoken of twice, also by an old claim and then by a new one of the same worker: the last token counts.
     mine = (
         reports
@@ -83,7 +88,14 @@ def settle(moment: Moment, reports: Sequence[Report], *, waits: bool = True) -> 
         yield from _move(moment, ended)
     if plain:
         yield from _succeed(moment, plain)
+    told = {each.seq: each.callback for each in ended if each.callback is not None and _is_final(each)}
+    if told:
+        yield from announce(moment, told)
     return set() if len(held) == len(reports) else {report.seq for report in reports} - held - busy
+
+
+def _is_final(report: Report) -> bool:
+    return report.change is not None and report.change.state in FINAL
 
 
 def _succeed(moment: Moment, reports: list[Report]) -> Op[None]:

@@ -60,7 +60,8 @@ class Store(Door, Protocol):
     def path(self) -> str:
         """Where it is, as errors say it."""
 
-    def watcher(self) -> Watcher: ...
+    def watcher(self, follows: bool = False) -> Watcher:
+        """For a worker; one that `follows` jobs is also told of commits that bring no work."""
 
     def answer_within(self, seconds: float) -> None:
         """No write may wait longer than this for a sign of life from the server; where there is one."""

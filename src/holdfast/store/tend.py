@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast.domain.bounds import EXPIRE_BATCH_MAX, PROMOTE_BATCH_MAX, PRUNE_BATCH_MAX, PRUNE_EVENTS_MAX
 from holdfast.domain.job import moment_of
+from holdfast.domain.message import NOTHING_HIDDEN
 from holdfast.domain.outcome import Change, JobError
 from holdfast.domain.states import State
 from holdfast.store.op import Moment, Op, Statement
@@ -44,8 +45,9 @@ def expire(moment: Moment) -> Op[list[str]]:
         return []
     reports = [
         Report(seq=seq, token=token, lane=lane, attempt=attempt,
-               change=_lost(f"{name} ({host}, pid {pid})", beat_at, attempt, attempts_max))
-        for seq, token, lane, _, name, host, pid, beat_at, attempt, attempts_max, _ in rows
+               change=_lost(f"{name} ({host}, pid {pid})", beat_at, attempt, attempts_max),
+               callback=None if callback is None else NOTHING_HIDDEN)
+        for seq, token, lane, _, name, host, pid, beat_at, attempt, attempts_max, callback, _ in rows
     ]  # fmt: skip
     seqs = msgspec.json.encode([report.seq for report in reports]).decode()
     yield Statement("add_notices", {"kind": "expired", "seqs": seqs})

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from holdfast.app import Holdfast
-from holdfast.events.pulse import Pulse
+from holdfast.events.feed import Feed
 from holdfast.settings import open_store
 from holdfast.store.clock import Clock
 
@@ -15,7 +15,7 @@ from holdfast.store.clock import Clock
 def elsewhere(app: Holdfast, url: str, clock: Clock | None = None) -> Iterator[Holdfast]:
     """`with elsewhere(myproject.app, holdfast_url, holdfast_clock):` and every `task.enqueue` goes to that database."""
     store = open_store(url, clock)
-    moved = {"url": url, "store": store, "_door": store, "_pulse": Pulse(store.watcher)}
+    moved = {"url": url, "store": store, "_door": store, "_feed": Feed(store)}
     home = {name: vars(app)[name] for name in moved}
     vars(app).update(moved)
     try:

@@ -131,11 +131,15 @@ Logged = tuple[int, str, int | None, int]
 
 def _logs(own: Own) -> Iterator[list[Logged]]:
     query = """
-        SELECT job.seq, event.number, event.kind, event.data, job.event_count
-          FROM holdfast_job AS job LEFT JOIN holdfast_event AS event ON event.job = job.seq
+        SELECT job.seq, job.event_count, body.scheduled_for, event.number, event.kind, event.data
+          FROM holdfast_job AS job
+          JOIN holdfast_body AS body ON body.seq = job.seq
+          LEFT JOIN holdfast_event AS event ON event.job = job.seq
          ORDER BY job.seq, event.number"""
-    for _, rows in groupby(own.execute(query), key=lambda row: row[0]):
-        yield [(number, kind, _token(data), count) for _, number, kind, data, count in rows]
+    for (_, count, scheduled_for), rows in groupby(own.execute(query), key=lambda row: row[:3]):
+        first = EVENTS["enqueue" if scheduled_for is None else "schedule"]
+        later = [(number, kind, _token(data), count) for *_, number, kind, data in rows if number is not None]
+        yield [(1, first, None, count), *later]
 
 
 def _token(data: str | None) -> int | None:

@@ -51,6 +51,8 @@ class Terms(msgspec.Struct, frozen=True):
     queues: tuple[str, ...] | None
     lease_seconds: float
     retention_seconds: float | None
+    callbacks: bool = True
+    """It runs our own tasks, too."""
 
 
 class Turn(msgspec.Struct):
@@ -75,13 +77,14 @@ class Clerk:
         start: Callable[[list[Run]], None],
         stop: Callable[[Run, str], None],
     ) -> None:
-        self._store, self._registry, self._desk, self._terms = store, registry, desk, terms
+        self._store, self._desk, self._terms = store, desk, terms
         self._start, self._stop = start, stop
         self.worker = 0
         self.beat_tick = 0
         """The lease clock at the last beat that was committed."""
-        self._tasks = sorted(registry.tasks)
-        self._leases = {name: task.lease_seconds for name, task in registry.tasks.items() if task.lease_seconds}
+        self._known = registry.runnable() if terms.callbacks else dict(registry.tasks)
+        self._tasks = sorted(self._known)
+        self._leases = {name: task.lease_seconds for name, task in self._known.items() if task.lease_seconds}
         self._lanes: dict[int, tuple[str, str]] = {}
         self._cursor = claim.Cursor()
         self._next_due: int | None = None
@@ -221,8 +224,6 @@ class Clerk:
 
         def make(moment: Moment) -> Op[Turn]:
             current = [report for report in reports if not report.recalled]
-            for report in current:
-                report.written = True
             lost = (yield from write_reports(moment, current, waits=False)) if current else set()
             if doubting:
                 yield from self._give_back_unknown(moment)
@@ -316,7 +317,7 @@ class Clerk:
     def _as_run(self, claimed: Claimed, lanes: dict[int, tuple[str, str]], now: float) -> Run:
         queue, name = lanes[claimed.lane]
         lease = self._leases.get(name, self._terms.lease_seconds)
-        run = Run(claimed, self._registry.tasks[name], queue, int(lease * 1e6), now)
+        run = Run(claimed, self._known[name], queue, int(lease * 1e6), now)
         self._runs[claimed.seq] = run
         return run
 
@@ -371,7 +372,18 @@ class Clerk:
 
         def make(moment: Moment) -> Op[int]:
             self._tick = moment.tick
-            return (yield from claim.register(moment, terms.name, terms.host, terms.pid, lease_min, by_hand=False))
+            return (
+                yield from claim.register(
+                    moment,
+                    terms.name,
+                    terms.host,
+                    terms.pid,
+                    lease_min,
+                    by_hand=False,
+                    slots=self._desk.slots,
+                    queues=terms.queues,
+                )
+            )
 
         self.worker = self._store.write(make)
         self.beat_tick = self._tick

@@ -13,6 +13,7 @@ import msgspec
 from holdfast.domain.outcome import Failed, JobError, Outcome
 from holdfast.worker.context import Said
 from holdfast.worker.desk import Desk, Run
+from holdfast.worker.hooked import Hooked
 from holdfast.worker.processes import Died, ProcessPool
 from holdfast.worker.wire import Assignment, Message
 
@@ -21,13 +22,16 @@ START_SECONDS_MAX: Final = 300
 
 
 class Delegates:
-    def __init__(self, desk: Desk, context: Callable[[Run], Any], begin: Callable[[Run], None]) -> None:
-        self._desk, self._context, self._begin = desk, context, begin
+    def __init__(
+        self, desk: Desk, context: Callable[[Run], Any], begin: Callable[[Run], None], hooked: Hooked | None = None
+    ) -> None:
+        self._desk, self._context, self._begin, self._hooked = desk, context, begin, hooked
         self._lock = threading.Lock()
         self._pool: ProcessPool | None = None
         # Not by the job's number: a job that was taken from us may come back before its old process is gone.
         self._numbers = itertools.count(1)
         self._runs: dict[int, Run] = {}
+        self._told_end: dict[int, Callable[[Outcome], None]] = {}
 
     def start(self, runs: list[Run]) -> None:
         """From any thread."""
@@ -37,6 +41,7 @@ class Delegates:
                 self._start(pool, run)
             except RuntimeError as error:  # the system has no thread for its process
                 self._runs.pop(run.handle, None)
+                self._tell_end(run.handle, Failed(JobError("StartError", str(error))))
                 self._desk.refuse(run, error)
 
     def stop(self, run: Run) -> None:
@@ -63,6 +68,8 @@ class Delegates:
         if run.deadline is not None:
             run.deadline += START_SECONDS_MAX * 1_000_000
         run.handle, run.pool = number, self
+        if self._hooked is not None:
+            self._told_end[number] = self._hooked.begin(run)
         pool.start(number, assignment_of(run))
         if run.stopping is not None:
             pool.kill(number)  # it was told to stop while it was on its way here
@@ -73,6 +80,11 @@ class Delegates:
             if run.ended:
                 pool.abandon(number)
 
+    def _tell_end(self, number: int, outcome: Outcome) -> None:
+        tell = self._told_end.pop(number, None)
+        if tell is not None:
+            tell(outcome)
+
     def _told(self, number: int, message: Message) -> None:
         run = self._runs[number]
         if message.kind == "began":
@@ -81,8 +93,9 @@ class Delegates:
             run.context.relay(msgspec.convert(message.data, Said))
 
     def _ended(self, number: int, result: Message | Died) -> None:
-        run = self._runs.pop(number)
-        following = self._desk.end(run, outcome_of(result))
+        run, outcome = self._runs.pop(number), outcome_of(result)
+        self._tell_end(number, outcome)
+        following = self._desk.end(run, outcome)
         if following is not None:
             self._desk.start([following])
 

@@ -85,7 +85,7 @@ class Desk:
             del self.active[id(run)]
             if self.closed and not self.active:
                 self.emptied.set()
-            self.outcomes.append((run, _decided(run.verdict, outcome)))
+            self.outcomes.append((run, decided(run.verdict, outcome)))
             following = None
             if take_next and self.waiting and not self.closed and len(self.active) < self.slots:
                 following = self.waiting.popleft()
@@ -132,7 +132,7 @@ class Desk:
             return list(self.active.values())
 
 
-def _decided(verdict: Outcome | None, outcome: Outcome) -> Outcome:
+def decided(verdict: Outcome | None, outcome: Outcome) -> Outcome:
     """A job that is to be handed back but came to its end all the same is not run again: its token decides what counts."""
     if verdict is None or (isinstance(verdict, Released) and isinstance(outcome, Succeeded)):
         return outcome

@@ -7,12 +7,13 @@ from typing import Any
 
 from holdfast.domain import codec
 from holdfast.domain.job import NOTHING, Job
+from holdfast.domain.message import Hidden, hidden_of
 from holdfast.domain.outcome import Change
 from holdfast.domain.states import State
 from holdfast.errors import LeaseLost, SettingError
 from holdfast.registry import Registry
 from holdfast.store.adapters import AsyncBorrowed, Borrowed
-from holdfast.store.op import Make, Moment, Op
+from holdfast.store.op import Make, Moment, Op, Statement
 from holdfast.store.rows import job_of_claimed
 from holdfast.store.settle import Report, settle
 from holdfast.store.store import Store
@@ -49,8 +50,9 @@ class RunHoldings:
         change = Change("finish", State.SUCCEEDED, self._run.task.signature.encode_result(result))
 
         def make(moment: Moment) -> Op[None]:
-            # Here the write lock is ours: what the clerk has taken is either written, or ours to say.
-            report = Report(claimed.seq, claimed.token, claimed.lane, claimed.attempt, change)
+            # The job is locked first: what the clerk has taken is then either written, or ours to say.
+            yield Statement("held", {"leases": f'{{"{claimed.seq}":{claimed.token}}}'})
+            report = Report(claimed.seq, claimed.token, claimed.lane, claimed.attempt, change, callback=hidden(self._run))
             for before in context.in_flight:
                 if not before.written:
                     before.recalled = True
@@ -73,6 +75,12 @@ def _say(report: Report, more: Report | Said) -> None:
     report.meter = more.meter or report.meter
     for name, amount in (more.spent or {}).items():
         report.spent = {**(report.spent or {}), name: (report.spent or {}).get(name, 0.0) + amount}
+
+
+def hidden(run: Run) -> Hidden | None:
+    """What its callback must not be told; None: it has none."""
+    rest = run.claimed.rest
+    return None if rest is None or rest.callback is None else hidden_of(run.task.signature, run.claimed.arguments)
 
 
 def new_context(run: Run, holdings: Holdings) -> Context:

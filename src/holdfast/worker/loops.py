@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from typing import Any, Final
 
 from holdfast.worker.desk import Desk, Run
-from holdfast.worker.runner import INTERRUPTED, acall, broken
+from holdfast.worker.runner import INTERRUPTED, AsyncCall, acall, broken
 from holdfast.worker.threads import Daemons
 
 log = logging.getLogger("holdfast.worker")
@@ -28,8 +28,8 @@ LEFT_SECONDS: Final = 1.0
 
 
 class LoopPool:
-    def __init__(self, desk: Desk, context: Callable[[Run], Any], begin: Callable[[Run], None]) -> None:
-        self._desk, self._context, self._begin = desk, context, begin
+    def __init__(self, desk: Desk, context: Callable[[Run], Any], begin: Callable[[Run], None], call: AsyncCall = acall) -> None:
+        self._desk, self._context, self._begin, self._call = desk, context, begin, call
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -69,7 +69,7 @@ class LoopPool:
             run.handle.cancel()
 
     async def _run(self, run: Run) -> None:
-        self._go_on(self._desk.end(run, await acall(run, self._context)))
+        self._go_on(self._desk.end(run, await self._call(run, self._context)))
 
     def _make_sure(self, run: Run, task: asyncio.Task[None]) -> None:
         """A task that is cancelled before its first step never enters `_run`."""

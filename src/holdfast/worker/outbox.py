@@ -12,6 +12,7 @@ from holdfast.domain.outcome import Change, Failed, Outcome, Succeeded, error_of
 from holdfast.domain.states import State
 from holdfast.store.settle import Report
 from holdfast.worker.desk import Desk, Run
+from holdfast.worker.holdings import hidden
 
 SAID_SECONDS: Final = 0.05
 PROGRESS_SECONDS: Final = 1.0
@@ -60,7 +61,7 @@ class Outbox:
         except Exception as error:
             claimed = run.claimed
             failed = settle(claimed.attempt, claimed.attempts_max, Failed(error_of(error), retryable=False), run.task.retry, 0.5)
-            return Report(claimed.seq, claimed.token, claimed.lane, claimed.attempt, failed)
+            return Report(claimed.seq, claimed.token, claimed.lane, claimed.attempt, failed, callback=hidden(run))
 
     def _report(self, run: Run, outcome: Outcome) -> Report:
         claimed = run.claimed
@@ -69,6 +70,8 @@ class Outbox:
         else:
             change = settle(claimed.attempt, claimed.attempts_max, outcome, run.task.retry, random.random())
         report = Report(claimed.seq, claimed.token, claimed.lane, claimed.attempt, change)
+        if claimed.rest is not None:
+            report.callback = hidden(run)
         if run.context is not None:
             self._progressed_at.pop(claimed.seq, None)
             said = run.context.take()

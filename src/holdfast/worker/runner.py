@@ -8,13 +8,17 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+from holdfast.domain import codec
 from holdfast.domain.outcome import Failed, JobError, Outcome, Released, Succeeded, error_of, outcome_of
-from holdfast.domain.retry import Retry
+from holdfast.domain.secret import secrets_in
 from holdfast.errors import PayloadError
 from holdfast.worker.desk import Run
+
+Call = Callable[[Run, Callable[[Run], Any]], Outcome]
+AsyncCall = Callable[[Run, Callable[[Run], Any]], Awaitable[Outcome]]
 
 # Refused, and so without effect, if the transaction of ctx.finish was committed.
 ROLLED_BACK = Failed(JobError("RolledBack", "ctx.finish(on=...) was called, but its transaction was not committed"))
@@ -30,7 +34,7 @@ def call(run: Run, context: Callable[[Run], Any]) -> Outcome:
             value = contextvars.copy_context().run(run.task.fn, *args, **kwargs)
             return returned(run, value)
         except BaseException as error:
-            return raised(error, run.task.retry)
+            return raised(error, run)
     except BaseException as error:
         return broken(error)
 
@@ -46,7 +50,7 @@ async def acall(run: Run, context: Callable[[Run], Any]) -> Outcome:
                 return INTERRUPTED
             return Failed(JobError("CancelledError", "the task's code cancelled itself", _trace(error)))
         except BaseException as error:
-            return raised(error, run.task.retry)
+            return raised(error, run)
     except BaseException as error:
         return broken(error)
 
@@ -68,8 +72,10 @@ def returned(run: Run, value: Any) -> Outcome:
         return Failed(error_of(error), retryable=False)
 
 
-def raised(error: BaseException, retry: Retry) -> Outcome:
-    return outcome_of(error, retry, _trace(error))
+def raised(error: BaseException, run: Run) -> Outcome:
+    """What its code raised may quote its arguments: the secret ones are taken out."""
+    hidden = secrets_in(codec.decode(run.claimed.arguments), run.task.signature.secrets)
+    return outcome_of(error, run.task.retry, _trace(error), hidden)
 
 
 def broken(error: BaseException) -> Outcome:

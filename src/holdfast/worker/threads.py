@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from typing import Any, Final, ParamSpec, TypeVar
 
 from holdfast.worker.desk import Desk, Run
-from holdfast.worker.runner import INTERRUPTED, call
+from holdfast.worker.runner import INTERRUPTED, Call, call
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -21,8 +21,8 @@ CALLS_MAX: Final = 32
 
 
 class ThreadPool:
-    def __init__(self, desk: Desk, context: Callable[[Run], Any], begin: Callable[[Run], None]) -> None:
-        self._desk, self._context, self._begin = desk, context, begin
+    def __init__(self, desk: Desk, context: Callable[[Run], Any], begin: Callable[[Run], None], call: Call = call) -> None:
+        self._desk, self._context, self._begin, self._call = desk, context, begin, call
         self._runs: SimpleQueue[Run | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._idle = 0
@@ -65,7 +65,7 @@ class ThreadPool:
         if run.ended or run.stopping is not None:  # while it was on its way here
             return self._desk.end(run, INTERRUPTED)
         self._begin(run)
-        return self._desk.end(run, call(run, self._context))
+        return self._desk.end(run, self._call(run, self._context))
 
     def close(self) -> None:
         """Idle threads go; busy ones are daemons and do not keep the process alive."""

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from holdfast.domain.bounds import CONCURRENCY_MAX, LEASE_SECONDS_MIN
+from holdfast.domain.callback import CALLBACK_QUEUE
 from holdfast.domain.event import check_name
 from holdfast.domain.outcome import Released
 from holdfast.domain.retry import Duration, seconds_of
@@ -24,8 +25,10 @@ from holdfast.worker.context import Context
 from holdfast.worker.delegates import Delegates
 from holdfast.worker.desk import Desk, Run
 from holdfast.worker.holdings import RunHoldings, new_context
+from holdfast.worker.hooked import Hooked
 from holdfast.worker.loading import refuse_while_loading
 from holdfast.worker.loops import LoopPool, drive
+from holdfast.worker.runner import acall, call
 from holdfast.worker.threads import ThreadPool, in_thread
 from holdfast.worker.warden import Warden
 
@@ -51,6 +54,7 @@ class Worker:
         lease: Duration = LEASE_SECONDS,
         grace: Duration = GRACE_SECONDS,
         retention_seconds: float | None = None,
+        callbacks: bool = True,
     ) -> None:
         if isinstance(concurrency, bool) or not isinstance(concurrency, int) or not 1 <= concurrency <= CONCURRENCY_MAX:
             raise SettingError(f"concurrency {concurrency!r} must be a whole number from 1 to {CONCURRENCY_MAX}")
@@ -60,7 +64,7 @@ class Worker:
         self.name = name or f"{socket.gethostname()}-{os.getpid()}"
         self.lease_seconds = check_lease(lease)
         self.grace_seconds = seconds_of("grace", grace)
-        self._retention_seconds = retention_seconds
+        self._retention_seconds, self._callbacks = retention_seconds, callbacks
         self._stops = 0
         self._until_empty = False
         self._clerk: Clerk | None = None
@@ -147,15 +151,17 @@ class Worker:
         self._hurry.clear()
         self.desk = desk = Desk(self.concurrency)
         desk.start = self._start
-        self._loops = LoopPool(desk, self._context, self._begin)
+        hooked = Hooked(self._registry) if self._registry.hooks else None
+        self._loops = LoopPool(desk, self._context, self._begin, hooked.acall if hooked else acall)
         self._loops.open(loop)
-        self._threads = ThreadPool(desk, self._context, self._begin)
-        self._processes = Delegates(desk, self._context, self._begin)
+        self._threads = ThreadPool(desk, self._context, self._begin, hooked.call if hooked else call)
+        self._processes = Delegates(desk, self._context, self._begin, hooked)
         terms = Terms(
             name=self.name,
             host=socket.gethostname(),
             pid=os.getpid(),
-            queues=self.queues,
+            queues=self._served(),
+            callbacks=self._callbacks,
             lease_seconds=self.lease_seconds,
             retention_seconds=self._retention_seconds,
         )
@@ -216,6 +222,12 @@ class Worker:
         for run in desk.running():
             desk.end(run, run.verdict or Released("its worker stopped before it was finished"))
 
+    @property
+    def quiet_seconds(self) -> float | None:
+        """How long ago its last sign of life was committed; None: it is not at work."""
+        clerk = self._clerk
+        return None if clerk is None else max(0, self._store.clock.tick() - clerk.beat_tick) / 1e6
+
     # Its runs
 
     def _start(self, runs: list[Run]) -> None:
@@ -242,6 +254,12 @@ class Worker:
         clerk = self._clerk
         assert clerk is not None
         return new_context(run, RunHoldings(run, self._registry, clerk.said, self._store))
+
+    def _served(self) -> tuple[str, ...] | None:
+        """Its queues, and the one that is nobody's in particular."""
+        if self.queues is None or not self._callbacks:
+            return self.queues
+        return tuple(dict.fromkeys((*self.queues, CALLBACK_QUEUE)))
 
     def _queue_text(self) -> str:
         return "all queues" if self.queues is None else ", ".join(self.queues)

@@ -14,12 +14,14 @@ from typing import Final
 import psycopg
 
 from holdfast.errors import HoldfastError
-from holdfast.store.postgres.place import CHANNEL
+from holdfast.store.postgres.place import CHANNEL, TOLD
 from holdfast.store.postgres.schema import Raw
 
 GAP_SECONDS: Final = 0.003
 IDLE_SECONDS: Final = 5.0
-_NOTIFY: Final = f"BEGIN; SET LOCAL synchronous_commit = off; NOTIFY {CHANNEL}; COMMIT"  # a hint need not be on the disk
+_NOTIFY: Final = "BEGIN; SET LOCAL synchronous_commit = off; NOTIFY {}; COMMIT"  # a hint need not be on the disk
+_TO_ALL: Final = _NOTIFY.format(CHANNEL)
+_TO_FOLLOWERS: Final = _NOTIFY.format(f"{CHANNEL}, '{TOLD}'")
 TRIES_AGAIN_SECONDS: Final = 1.0
 
 
@@ -33,16 +35,17 @@ class Bell:
         inherited = getattr(self, "_raw", None)
         self._raw: Raw | None = None
         self._condition = threading.Condition()
-        self._rung = self._closing = False
+        self._rung: str | None = None
+        self._closing = False
         self._thread: threading.Thread | None = None
         return inherited
 
-    def ring(self) -> None:
-        """Never waits for the server."""
-        if self._rung:
+    def ring(self, followers: bool = False) -> None:
+        """For all, or for followers only. Never waits for the server."""
+        if self._rung == _TO_ALL or (followers and self._rung):
             return  # and not told yet
         with self._condition:
-            self._rung = True
+            self._rung = self._rung if followers and self._rung else _TO_FOLLOWERS if followers else _TO_ALL
             if self._thread is None and not self._closing:
                 self._thread = threading.Thread(target=self._work, name="holdfast-bell", daemon=True)
                 self._thread.start()
@@ -57,32 +60,31 @@ class Bell:
             thread.join(2 * TRIES_AGAIN_SECONDS)
         with self._condition:
             raw, self._raw = self._raw, None
-            self._rung = self._closing = False
+            self._rung, self._closing = None, False
         if raw is not None:
             raw.close()
 
     def _work(self) -> None:
-        while self._is_wanted():
-            self._tell()
+        while (word := self._wanted()) is not None:
+            self._tell(word)
             time.sleep(GAP_SECONDS)
 
-    def _is_wanted(self) -> bool:
-        """Waits until it was rung; False if that was not for a while, or it is time to close."""
+    def _wanted(self) -> str | None:
+        """Waits until it was rung; None if that was not for a while, or it is time to close."""
         with self._condition:
             self._condition.wait_for(lambda: self._rung or self._closing, IDLE_SECONDS)
-            if self._rung:
-                self._rung = False
-                return True
-            self._thread = None  # who rings from now on starts another
-            return False
+            word, self._rung = self._rung, None
+            if word is None:
+                self._thread = None  # who rings from now on starts another
+            return word
 
-    def _tell(self) -> None:
+    def _tell(self, word: str) -> None:
         """The connection may have died while it was of no use: another is tried once."""
         for _ in range(2):
             try:
                 if self._raw is None:
                     self._raw = self._connect()
-                self._raw.execute(_NOTIFY, prepare=False)
+                self._raw.execute(word, prepare=False)
                 return
             except (psycopg.Error, HoldfastError):
                 raw, self._raw = self._raw, None

@@ -11,8 +11,10 @@ from typing import Any, Final, Protocol, cast
 
 import psycopg
 from psycopg.pq import TransactionStatus
+from psycopg.pq.abc import PGconn
 from psycopg.rows import tuple_row
 from psycopg.types.numeric import Int8Dumper
+from psycopg.waiting import Ready, Wait
 
 from holdfast.errors import StoreUnavailable
 from holdfast.store.clock import Clock
@@ -42,6 +44,8 @@ LOUD: Final = frozenset({
     "record_events", "count_events", "set_progress", "delete_jobs", "end_leases",
 })  # fmt: skip
 """Verbs that somebody may be waiting for: jobs become ready, move, or say something."""
+TOLD: Final = "start_jobs"
+"""The verb that only those who follow a job care for."""
 
 
 _MAIN: Final = re.compile(r"^(SELECT|INSERT|UPDATE|DELETE)\b", re.MULTILINE)
@@ -59,7 +63,7 @@ class Bounded(psycopg.Connection[tuple[Any, ...]]):
 
     def wait(self, gen: Any, *rest: Any, **options: Any) -> Any:
         try:
-            return super().wait(_bounded(gen, self.bound_seconds), *rest, **options)
+            return super().wait(_bounded(_sent(gen, self.pgconn), self.bound_seconds), *rest, **options)
         except Timeout:
             self.close()
             raise
@@ -74,6 +78,27 @@ def _bounded(steps: Generator[Any, Any, Any], seconds: float) -> Generator[Any, 
             if not ready and time.monotonic() > deadline:
                 raise Timeout(f"no answer for {seconds:g} seconds")
             ready = yield steps.send(ready)
+    except StopIteration as end:
+        return end.value
+
+
+def _sent(steps: Generator[Any, Any, Any], server: PGconn) -> Generator[Any, Any, Any]:
+    """The same steps, but what we have to say is said before its answer is waited for.
+
+    In a pipeline psycopg (3.3) goes on to listen when the socket is full, with the rest of a long statement unsent: the server
+    waits for that, and we for the server.
+    """
+    try:
+        wanted = next(steps)
+        while True:
+            if wanted == Wait.R and server.flush():
+                ready = yield Wait.RW
+                if not ready & Ready.R:
+                    continue
+                ready = Ready.R
+            else:
+                ready = yield wanted
+            wanted = steps.send(ready)
     except StopIteration as end:
         return end.value
 
@@ -104,7 +129,7 @@ class Connection:
         self.identity: str | None = None
         self.life: str | None = None
         self.transaction: str | None = None
-        self.loud = False
+        self.loud = self.told = False
         self._pipes = not place.pooled and psycopg.Pipeline.is_supported()
         self._pipe: psycopg.Pipeline | None = None
 
@@ -115,6 +140,8 @@ class Connection:
             probe(verb)
         if verb in LOUD:
             self.loud = True
+        elif verb == TOLD:
+            self.told = True
         sql = self._sql[verb]
         if not sql.text:
             return []  # another verb does this one's work here
@@ -156,7 +183,7 @@ class Connection:
         while self._cursor.nextset():
             pass
         started = cast(tuple[str, int], self._cursor.fetchone())
-        self.transaction, self.loud = started[0], False
+        self.transaction, self.loud, self.told = started[0], False, False
         if isinstance(clock, ServerClock) and clock.is_stale():
             clock.learn(started[1], asked_at, own_micros())
 

@@ -155,10 +155,10 @@ class PostgresStore:
     async def aread(self, make: Make[T]) -> T:
         return await asyncio.wrap_future(self._submit(lambda: self.read(make)))
 
-    def watcher(self) -> Listener:
-        """Waits for commits of other processes and of this one."""
+    def watcher(self, follows: bool = False) -> Listener:
+        """Waits for commits of other processes and of this one; unless it `follows`, not for those that bring no work."""
         listen = self._listen_place or self.place
-        return Listener(lambda: connect(listen, prepares=False), self._ask)
+        return Listener(lambda: connect(listen, prepares=False), self._ask, follows)
 
     def _ask(self, word: str) -> None:
         """Through a connection that others use: a word that comes back proves that theirs would."""
@@ -278,8 +278,8 @@ class PostgresStore:
         if self.probe is not None:
             self.probe(what)
 
-    def ring(self) -> None:
-        self._bell.ring()
+    def ring(self, followers: bool = False) -> None:
+        self._bell.ring(followers)
 
     def knows_server(self) -> bool:
         return self._reached

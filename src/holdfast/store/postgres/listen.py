@@ -19,7 +19,7 @@ from typing import Any, Final
 import psycopg
 
 from holdfast.errors import HoldfastError
-from holdfast.store.postgres.place import CHANNEL
+from holdfast.store.postgres.place import CHANNEL, TOLD
 from holdfast.store.postgres.schema import Raw
 
 log = logging.getLogger("holdfast.store")
@@ -39,10 +39,11 @@ class Listener:
 
     connect  opens a connection to listen on.
     ask      sends a NOTIFY through another connection, to see whether it arrives.
+    follows  hears also of commits that bring no work.
     """
 
-    def __init__(self, connect: Callable[[], Raw], ask: Callable[[str], None]) -> None:
-        self._connect, self._ask = connect, ask
+    def __init__(self, connect: Callable[[], Raw], ask: Callable[[str], None], follows: bool = False) -> None:
+        self._connect, self._ask, self._follows = connect, ask, follows
         self._owner = os.getpid()
         self._bell, self._ringer = os.pipe()
         for end in (self._bell, self._ringer):
@@ -139,8 +140,8 @@ class Listener:
         return told
 
     def _is_news(self, word: str) -> bool:
-        if not word:
-            return True
+        if not word or word == TOLD:
+            return not word or self._follows
         if self._trial is not None and word == self._trial[0]:
             self._trial, self._warned, self._failures = None, False, 0
         return False

@@ -63,8 +63,8 @@ class Home(Protocol):
 
     def is_distrusted(self, connection: Connection) -> bool: ...
 
-    def ring(self) -> None:
-        """Something was committed that somebody may be waiting for."""
+    def ring(self, followers: bool = False) -> None:
+        """Something was committed that somebody may be waiting for; or only `followers` of jobs."""
 
 
 class Patience:
@@ -209,8 +209,8 @@ class Writer:
                 raise unknown_outcome(home.path) from error
             return value
         kept()
-        if connection.loud:
-            home.ring()
+        if connection.loud or connection.told:
+            home.ring(followers=not connection.loud)
         home.tell("committed")
         return value
 

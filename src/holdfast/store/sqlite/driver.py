@@ -258,8 +258,8 @@ class SqliteStore:
     def answer_within(self, seconds: float) -> None:
         """A file has nobody who could fall silent."""
 
-    def watcher(self) -> StoreWatcher:
-        """Waits for commits of other processes and of this one."""
+    def watcher(self, follows: bool = False) -> StoreWatcher:
+        """Waits for commits of other processes and of this one, whatever they bring."""
         return StoreWatcher(self.path, self._reading())
 
     def borrow(self, connection: Any) -> Borrowed | AsyncBorrowed:

@@ -52,15 +52,19 @@ CREATE TABLE holdfast.job (
     meter        text
 ) WITH (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
--- What does not change: written once, however large, and never again.
+-- What does not change: written once, however large, and never again. It is the job's first event, too, which is not written
+-- a second time: number 1, at `created_at`; `scheduled_for` is set where that was to wait for a time.
 CREATE TABLE holdfast.body (
-    seq       bigint PRIMARY KEY,
-    id        text COLLATE "C" NOT NULL UNIQUE,
-    arguments text NOT NULL,
-    key       text COLLATE "C",
-    tags      text,
-    meta      text,
-    parent    text COLLATE "C"
+    seq           bigint PRIMARY KEY,
+    tx            xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    scheduled_for bigint,
+    id            text COLLATE "C" NOT NULL UNIQUE,
+    arguments     text NOT NULL,
+    key           text COLLATE "C",
+    tags          text,
+    meta          text,
+    parent        text COLLATE "C",
+    callback      text
 );
 
 CREATE INDEX body_parent ON holdfast.body (parent, seq) WHERE parent IS NOT NULL;
@@ -112,15 +116,22 @@ CREATE TABLE holdfast.finished (
 
 CREATE INDEX finished_unsuccessful ON holdfast.finished (state, seq) WHERE state <> 'succeeded';
 
--- The index leaves room for two more events of each job beside its first: else its pages would split when they come.
+-- From number 2 on. The index leaves room for another event of each job beside its `started`: else its pages would split when
+-- they come.
 CREATE TABLE holdfast.event (
     job    bigint NOT NULL,
+    tx     xid8 NOT NULL DEFAULT pg_current_xact_id(),
     at     bigint NOT NULL,
     number integer NOT NULL,
     kind   text NOT NULL,
     data   text,
-    PRIMARY KEY (job, number) WITH (fillfactor = 35)
+    PRIMARY KEY (job, number) WITH (fillfactor = 45)
 );
+
+-- Who follows all jobs asks for what transactions wrote that have ended since (see store/feed).
+CREATE INDEX body_tx ON holdfast.body (tx);
+
+CREATE INDEX event_tx ON holdfast.event (tx);
 
 CREATE TABLE holdfast.error (
     job       bigint NOT NULL,
@@ -154,7 +165,7 @@ CREATE TABLE holdfast.tag (
     PRIMARY KEY (tag, seq)
 );
 
--- One beat per worker renews all of its leases. A claim made by hand is a worker of its own.
+-- One beat per worker renews all of its leases. A claim made by hand is a worker of its own. `queues` is JSON; NULL: all.
 CREATE TABLE holdfast.worker (
     id         bigint PRIMARY KEY,
     pid        bigint NOT NULL,
@@ -163,9 +174,11 @@ CREATE TABLE holdfast.worker (
     beat_tick  bigint NOT NULL,
     lease_min  bigint NOT NULL,
     by_hand    integer NOT NULL,
+    slots      integer NOT NULL,
     name       text NOT NULL,
     host       text NOT NULL,
-    boot       text NOT NULL
+    boot       text NOT NULL,
+    queues     text
 ) WITH (
     fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0,
     vacuum_truncate = off
@@ -193,13 +206,22 @@ CREATE TABLE holdfast.move (
     origin text PRIMARY KEY
 );
 
--- For our own reads: every column of a job, its lane by name, and its failed attempts.
+-- For our own reads: every column of a job, its lane by name, its failed attempts, and how telling of its end goes on: the state
+-- of the newest job that does it. (Its queue is written in two parts, for it is no table of the schema.)
 CREATE VIEW holdfast.browse AS
 SELECT job.seq, body.id, lane.task, lane.queue, job.lane, job.state, job.priority, job.attempt, job.attempts_max, job.token,
        job.event_count, body.arguments, job.result, job.reason, job.progress, job.meter, body.key, body.tags, body.meta,
        body.parent, job.created_at, job.run_after, job.started_at, job.finished_at,
        (SELECT json_agg(json_build_array(at, attempt, kind, message, traceback) ORDER BY token)
-          FROM holdfast.error WHERE error.job = job.seq)::text AS errors
+          FROM holdfast.error WHERE error.job = job.seq)::text AS errors,
+       body.callback,
+       CASE WHEN body.callback IS NOT NULL AND job.finished_at IS NOT NULL
+            THEN (SELECT telling.state
+                    FROM holdfast.body AS child
+                    JOIN holdfast.job AS telling ON telling.seq = child.seq
+                    JOIN holdfast.lane AS its ON its.lane = telling.lane AND its.queue = 'holdfast' || '.callbacks'
+                   WHERE child.parent = body.id ORDER BY child.seq DESC LIMIT 1)
+       END AS callback_state
   FROM holdfast.job AS job
   JOIN holdfast.body AS body ON body.seq = job.seq
   JOIN holdfast.lane AS lane ON lane.lane = job.lane;
@@ -207,7 +229,7 @@ SELECT job.seq, body.id, lane.task, lane.queue, job.lane, job.state, job.priorit
 -- For people: SELECT * FROM holdfast.jobs.
 CREATE VIEW holdfast.jobs AS
 SELECT body.id, lane.task, lane.queue, job.state, job.priority, job.attempt, job.attempts_max, body.arguments, job.result,
-       job.reason AS error, job.progress, job.meter, body.key, body.tags, body.meta, body.parent,
+       job.reason AS error, job.progress, job.meter, body.key, body.tags, body.meta, body.parent, body.callback,
        to_timestamp(job.created_at / 1000000.0) AS created_at,
        to_timestamp(job.run_after / 1000000.0) AS run_after,
        to_timestamp(job.started_at / 1000000.0) AS started_at,

@@ -7,8 +7,5 @@ job AS (
 body AS (
     INSERT INTO holdfast.body (seq, id, arguments, meta, parent)
     SELECT seq, :id::text, :arguments::text, :meta::text, :parent::text FROM new
-),
-ready AS (
-    INSERT INTO holdfast.ready (lane, priority, seq) SELECT :lane::integer, :priority::integer, seq FROM new
 )
-INSERT INTO holdfast.event (job, number, kind, at) SELECT seq, 1, :kind::text, :now::bigint FROM new
+INSERT INTO holdfast.ready (lane, priority, seq) SELECT :lane::integer, :priority::integer, seq FROM new

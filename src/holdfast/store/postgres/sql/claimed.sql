@@ -6,9 +6,9 @@ SELECT '[' || coalesce(string_agg(concat('[', concat_ws(',', job.seq, job.token,
   JOIN holdfast.body AS body ON body.seq = job.seq
  CROSS JOIN LATERAL (
        SELECT CASE WHEN coalesce(job.run_after::text, job.progress, job.meter, body.key, body.tags, body.meta, body.parent,
-                                 job.reason) IS NULL
+                                 job.reason, body.callback) IS NULL
                    THEN 'null'
                    ELSE json_build_array(job.run_after, job.progress, job.meter, body.key, body.tags, body.meta, body.parent,
-                                         job.reason)::text
+                                         job.reason, body.callback)::text
               END AS fields) AS rest
  WHERE job.seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])

@@ -1,6 +1,6 @@
 -- But for those whose holder, or somebody who cancels, is writing at this moment.
 SELECT running.seq, running.token, running.lane, running.worker, worker.name, worker.host, worker.pid, worker.beat_at,
-       job.attempt, job.attempts_max, body.id
+       job.attempt, job.attempts_max, body.callback, body.id
   FROM holdfast.worker AS worker
   JOIN holdfast.running AS running ON running.worker = worker.id
   JOIN holdfast.job AS job ON job.seq = running.seq

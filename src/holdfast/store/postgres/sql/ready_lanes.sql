@@ -20,3 +20,4 @@ SELECT lane.lane
   JOIN holdfast.lane AS lane ON lane.lane = found.lane
  WHERE (:queues::json IS NULL OR lane.queue IN (SELECT json_array_elements_text(:queues::json)))
    AND (:tasks::json IS NULL OR lane.task IN (SELECT json_array_elements_text(:tasks::json)))
+   AND (:queues::json IS NOT NULL OR :tasks::json IS NOT NULL OR lane.queue <> 'holdfast.callbacks') -- ours, unless asked for

@@ -11,6 +11,13 @@ CREATE TABLE holdfast_counter (
 
 INSERT INTO holdfast_counter (name, value) VALUES ('job', 0), ('worker', 0);
 
+-- Which database this is, so that a place in its history can be told from one in another's.
+CREATE TABLE holdfast_place (
+    mark TEXT NOT NULL
+);
+
+INSERT INTO holdfast_place (mark) VALUES (lower(hex(randomblob(16))));
+
 -- A lane is a (queue, task) pair: what claims choose from.
 CREATE TABLE holdfast_lane (
     lane  INTEGER PRIMARY KEY,
@@ -39,15 +46,18 @@ CREATE TABLE holdfast_job (
     meter        TEXT
 );
 
--- What does not change: written once, however large, and never again.
+-- What does not change: written once, however large, and never again. It is the job's first event, too, which is not written
+-- a second time: number 1, at `created_at`; `scheduled_for` is set where that was to wait for a time.
 CREATE TABLE holdfast_body (
-    seq       INTEGER PRIMARY KEY,
-    id        TEXT NOT NULL UNIQUE,
-    arguments TEXT NOT NULL,
-    key       TEXT,
-    tags      TEXT,
-    meta      TEXT,
-    parent    TEXT
+    seq           INTEGER PRIMARY KEY,
+    id            TEXT NOT NULL UNIQUE,
+    arguments     TEXT NOT NULL,
+    key           TEXT,
+    tags          TEXT,
+    meta          TEXT,
+    parent        TEXT,
+    callback      TEXT,
+    scheduled_for INTEGER
 );
 
 CREATE INDEX holdfast_body_parent ON holdfast_body (parent, seq) WHERE parent IS NOT NULL;
@@ -85,14 +95,17 @@ CREATE TABLE holdfast_finished (
 
 CREATE INDEX holdfast_finished_unsuccessful ON holdfast_finished (state, seq) WHERE state <> 'succeeded';
 
+-- From number 2 on. Who follows all jobs goes by `position`, which is never given out twice: AUTOINCREMENT costs one page of
+-- the log per transaction, and nothing per event.
 CREATE TABLE holdfast_event (
-    job    INTEGER NOT NULL,
-    number INTEGER NOT NULL,
-    kind   TEXT NOT NULL,
-    at     INTEGER NOT NULL,
-    data   TEXT,
-    PRIMARY KEY (job, number)
-) WITHOUT ROWID;
+    position INTEGER PRIMARY KEY AUTOINCREMENT,
+    job      INTEGER NOT NULL,
+    number   INTEGER NOT NULL,
+    kind     TEXT NOT NULL,
+    at       INTEGER NOT NULL,
+    data     TEXT,
+    UNIQUE (job, number)
+);
 
 CREATE TABLE holdfast_error (
     job       INTEGER NOT NULL,
@@ -126,7 +139,7 @@ CREATE TABLE holdfast_tag (
     PRIMARY KEY (tag, seq)
 ) WITHOUT ROWID;
 
--- One beat per worker renews all of its leases. A claim made by hand is a worker of its own.
+-- One beat per worker renews all of its leases. A claim made by hand is a worker of its own. `queues` is JSON; NULL: all.
 CREATE TABLE holdfast_worker (
     id         INTEGER PRIMARY KEY,
     name       TEXT NOT NULL,
@@ -137,7 +150,9 @@ CREATE TABLE holdfast_worker (
     beat_at    INTEGER NOT NULL,
     beat_tick  INTEGER NOT NULL,
     boot       TEXT NOT NULL,
-    lease_min  INTEGER NOT NULL
+    lease_min  INTEGER NOT NULL,
+    slots      INTEGER NOT NULL,
+    queues     TEXT
 );
 
 -- What a worker must be told about a job that was taken from it.
@@ -165,7 +180,7 @@ CREATE TABLE holdfast_move (
 -- One statement writes a whole job that is ready and has nothing special about it: a fifth of what an enqueue costs.
 CREATE VIEW holdfast_new_job AS
 SELECT job.seq, job.lane, job.state, job.priority, job.attempts_max, job.created_at, body.id, body.arguments, body.meta,
-       body.parent, '' AS kind
+       body.parent
   FROM holdfast_job AS job
   JOIN holdfast_body AS body ON body.seq = job.seq;
 
@@ -177,16 +192,24 @@ CREATE TRIGGER holdfast_add_job INSTEAD OF INSERT ON holdfast_new_job BEGIN
     INSERT INTO holdfast_body (seq, id, arguments, meta, parent)
     VALUES (last_insert_rowid(), new.id, new.arguments, new.meta, new.parent);
     INSERT INTO holdfast_ready (lane, priority, seq) VALUES (new.lane, new.priority, last_insert_rowid());
-    INSERT INTO holdfast_event (job, number, kind, at) VALUES (last_insert_rowid(), 1, new.kind, new.created_at);
 END;
 
--- For our own reads: every column of a job, its lane by name, and its failed attempts.
+-- For our own reads: every column of a job, its lane by name, its failed attempts, and how telling of its end goes on: the state
+-- of the newest job that does it.
 CREATE VIEW holdfast_browse AS
 SELECT job.seq, body.id, lane.task, lane.queue, job.lane, job.state, job.priority, job.attempt, job.attempts_max, job.token,
        job.event_count, body.arguments, job.result, job.reason, job.progress, job.meter, body.key, body.tags, body.meta,
        body.parent, job.created_at, job.run_after, job.started_at, job.finished_at,
        (SELECT json_group_array(json_array(at, attempt, kind, message, traceback))
-          FROM (SELECT error.* FROM holdfast_error AS error WHERE error.job = job.seq ORDER BY error.token)) AS errors
+          FROM (SELECT error.* FROM holdfast_error AS error WHERE error.job = job.seq ORDER BY error.token)) AS errors,
+       body.callback,
+       CASE WHEN body.callback IS NOT NULL AND job.finished_at IS NOT NULL
+            THEN (SELECT telling.state
+                    FROM holdfast_body AS child
+                    JOIN holdfast_job AS telling ON telling.seq = child.seq
+                    JOIN holdfast_lane AS its ON its.lane = telling.lane AND its.queue = 'holdfast.callbacks'
+                   WHERE child.parent = body.id ORDER BY child.seq DESC LIMIT 1)
+       END AS callback_state
   FROM holdfast_job AS job
   JOIN holdfast_body AS body ON body.seq = job.seq
   JOIN holdfast_lane AS lane ON lane.lane = job.lane;
@@ -194,7 +217,7 @@ SELECT job.seq, body.id, lane.task, lane.queue, job.lane, job.state, job.priorit
 -- For people: SELECT * FROM holdfast_jobs.
 CREATE VIEW holdfast_jobs AS
 SELECT body.id, lane.task, lane.queue, job.state, job.priority, job.attempt, job.attempts_max, body.arguments, job.result,
-       job.reason AS error, job.progress, job.meter, body.key, body.tags, body.meta, body.parent,
+       job.reason AS error, job.progress, job.meter, body.key, body.tags, body.meta, body.parent, body.callback,
        datetime(job.created_at / 1000000, 'unixepoch') AS created_at,
        datetime(job.run_after / 1000000, 'unixepoch') AS run_after,
        datetime(job.started_at / 1000000, 'unixepoch') AS started_at,

@@ -3,9 +3,9 @@ SELECT json_group_array(json_array(
            job.seq, job.token, job.lane, body.id, body.arguments, job.attempt, job.attempts_max, job.priority, job.created_at,
            job.started_at,
            CASE WHEN coalesce(job.run_after, job.progress, job.meter, body.key, body.tags, body.meta, body.parent,
-                              job.reason) IS NOT NULL
+                              job.reason, body.callback) IS NOT NULL
                 THEN json_array(job.run_after, job.progress, job.meter, body.key, body.tags, body.meta, body.parent,
-                                job.reason)
+                                job.reason, body.callback)
            END))
   FROM json_each(:seqs) AS wanted
  CROSS JOIN holdfast_job AS job ON job.seq = wanted.value

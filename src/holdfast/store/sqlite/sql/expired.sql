@@ -1,5 +1,5 @@
 SELECT running.seq, running.token, running.lane, running.worker, worker.name, worker.host, worker.pid, worker.beat_at,
-       job.attempt, job.attempts_max, body.id
+       job.attempt, job.attempts_max, body.callback, body.id
   FROM holdfast_worker AS worker
   JOIN holdfast_running AS running ON running.worker = worker.id
   JOIN holdfast_job AS job ON job.seq = running.seq

@@ -9,3 +9,4 @@ SELECT lane.lane
   JOIN holdfast_lane AS lane ON lane.lane = filled.lane
  WHERE (:queues IS NULL OR lane.queue IN (SELECT value FROM json_each(:queues)))
    AND (:tasks IS NULL OR lane.task IN (SELECT value FROM json_each(:tasks)))
+   AND (:queues IS NOT NULL OR :tasks IS NOT NULL OR lane.queue <> 'holdfast.callbacks') -- ours, unless asked for

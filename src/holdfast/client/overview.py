@@ -1,0 +1,17 @@
+"""How things stand, queue by queue."""
+
+from __future__ import annotations
+
+from holdfast.client.asking import Asking
+from holdfast.domain.queue import Queue
+from holdfast.store import queues
+
+
+class Overview(Asking):
+    def queues(self) -> list[Queue]:
+        """Every queue that ever had a job, with how many of its jobs are where."""
+        return self._door.read(lambda _: queues.queues())
+
+    async def aqueues(self) -> list[Queue]:
+        """The async twin of `queues`."""
+        return await self._door.aread(lambda _: queues.queues())

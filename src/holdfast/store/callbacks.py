@@ -1,0 +1,76 @@
+"""Telling of a job's end is a job itself, enqueued in the transaction of that end: there is never the one without the other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import msgspec
+
+from holdfast.domain.callback import (
+    CALLBACK_DELAYS,
+    CALLBACK_PRIORITY,
+    CALLBACK_QUEUE,
+    CALLBACK_TASK,
+    DELAYS_VARIABLE,
+    delays_of,
+)
+from holdfast.domain.message import Ended, Hidden, event_of, message_id
+from holdfast.domain.states import move
+from holdfast.domain.trace import carried
+from holdfast.errors import SettingError
+from holdfast.store.ids import first_id, id_text
+from holdfast.store.lane import lane_of
+from holdfast.store.op import Moment, Op, Statement
+
+
+def announce(moment: Moment, ended: Mapping[int, Hidden]) -> Op[None]:
+    """For jobs that have just ended, by their seqs; those without a callback are passed over.
+
+    The message's id is the new job's id, so that one ending cannot be told twice by mistake.
+    """
+    jobs = yield from _ended(ended)
+    if not jobs:
+        return
+    lane = yield from lane_of(CALLBACK_QUEUE, CALLBACK_TASK)
+    for job in jobs:
+        yield _telling(moment, lane, job, ended[job.seq], message_id(job))
+
+
+def announce_again(moment: Moment, seq: int, hidden: Hidden) -> Op[str]:
+    """The same message about the end of one job, by another job; its id."""
+    job = (yield from _ended({seq: hidden}))[0]
+    id = id_text(first_id(moment.now))
+    lane = yield from lane_of(CALLBACK_QUEUE, CALLBACK_TASK)
+    yield _telling(moment, lane, job, hidden, id)
+    return id
+
+
+def _ended(seqs: Mapping[int, Hidden]) -> Op[list[Ended]]:
+    rows = yield Statement("ended_jobs", {"seqs": msgspec.json.encode(list(seqs)).decode()})
+    return [Ended(*row) for row in rows]
+
+
+def _telling(moment: Moment, lane: int, job: Ended, hidden: Hidden, id: str) -> Statement:
+    # All that is needed to deliver it: the job itself may be deleted before that is done.
+    arguments = {"job": job.id, "url": job.callback, "message": message_id(job), "event": event_of(job, hidden)}
+    fields = {
+        "lane": lane,
+        "state": move(None, "enqueue"),
+        "priority": CALLBACK_PRIORITY,
+        "attempts_max": _tries(),
+        "now": moment.now,
+        "id": id,
+        "arguments": msgspec.json.encode(arguments).decode(),
+        "meta": carried(job.meta),
+        "parent": job.id,
+    }
+    return Statement("add_job", fields)
+
+
+def _tries() -> int:
+    """As many as the schedule has. A mistake in it is told by those who deliver: a job must not fail to end because of it."""
+    try:
+        return 1 + len(delays_of(os.environ.get(DELAYS_VARIABLE, "")))
+    except SettingError:
+        return 1 + len(CALLBACK_DELAYS)

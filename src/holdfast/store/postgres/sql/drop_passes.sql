@@ -1,0 +1,1 @@
+DELETE FROM holdfast.pass WHERE api_key = :prefix::text

@@ -1,0 +1,22 @@
+-- The same from one job to another, by the jobs' numbers: where much has come, it would take long to put it in order.
+WITH page AS MATERIALIZED (
+    SELECT job, number
+      FROM ((SELECT seq AS job, 1 AS number FROM holdfast.body
+              WHERE seq >= :job::bigint AND seq <= :last::bigint AND (seq > :job::bigint OR :number::integer < 1)
+                AND NOT pg_visible_in_snapshot(tx, :since::text::pg_snapshot)
+                AND pg_visible_in_snapshot(tx, :upto::text::pg_snapshot)
+              ORDER BY seq LIMIT :limit::bigint)
+            UNION ALL
+            (SELECT job, number FROM holdfast.event
+              WHERE (job, number) > (:job::bigint, :number::integer) AND job <= :last::bigint
+                AND NOT pg_visible_in_snapshot(tx, :since::text::pg_snapshot)
+                AND pg_visible_in_snapshot(tx, :upto::text::pg_snapshot)
+              ORDER BY job, number LIMIT :limit::bigint)) AS fresh
+     ORDER BY job, number LIMIT :limit::bigint
+)
+SELECT page.job, page.number, body.id, event.kind, coalesce(event.at, job.created_at), event.data, body.scheduled_for
+  FROM page
+  LEFT JOIN holdfast.body AS body ON body.seq = page.job
+  LEFT JOIN holdfast.job AS job ON job.seq = page.job
+  LEFT JOIN holdfast.event AS event ON event.job = page.job AND event.number = page.number
+ ORDER BY page.job, page.number

@@ -1,0 +1,27 @@
+-- What was committed between two snapshots, job by job: the little there is, by the transactions that wrote it.
+WITH page AS MATERIALIZED (
+    SELECT job, number
+      FROM (SELECT seq AS job, 1 AS number FROM holdfast.body
+             WHERE tx >= pg_snapshot_xmax(:since::text::pg_snapshot) AND tx < pg_snapshot_xmax(:upto::text::pg_snapshot)
+               AND pg_visible_in_snapshot(tx, :upto::text::pg_snapshot)
+            UNION ALL
+            SELECT seq, 1 FROM holdfast.body
+             WHERE tx = ANY (ARRAY(SELECT pg_snapshot_xip(:since::text::pg_snapshot)))
+               AND pg_visible_in_snapshot(tx, :upto::text::pg_snapshot)
+            UNION ALL
+            SELECT job, number FROM holdfast.event
+             WHERE tx >= pg_snapshot_xmax(:since::text::pg_snapshot) AND tx < pg_snapshot_xmax(:upto::text::pg_snapshot)
+               AND pg_visible_in_snapshot(tx, :upto::text::pg_snapshot)
+            UNION ALL
+            SELECT job, number FROM holdfast.event
+             WHERE tx = ANY (ARRAY(SELECT pg_snapshot_xip(:since::text::pg_snapshot)))
+               AND pg_visible_in_snapshot(tx, :upto::text::pg_snapshot)) AS fresh
+     WHERE (job, number) > (:job::bigint, :number::integer)
+     ORDER BY job, number LIMIT :limit::bigint
+)
+SELECT page.job, page.number, body.id, event.kind, coalesce(event.at, job.created_at), event.data, body.scheduled_for
+  FROM page
+  LEFT JOIN holdfast.body AS body ON body.seq = page.job
+  LEFT JOIN holdfast.job AS job ON job.seq = page.job
+  LEFT JOIN holdfast.event AS event ON event.job = page.job AND event.number = page.number
+ ORDER BY page.job, page.number

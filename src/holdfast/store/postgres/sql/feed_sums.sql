@@ -1,0 +1,46 @@
+-- What was committed between two snapshots, added up: [lane, kind, how many, microseconds]. Starts come one by one, with how long
+-- the job had been ready, and so do ends of runs, with how long it had run; the rest has no time.
+WITH fresh AS MATERIALIZED (
+    SELECT event.job, event.number, event.kind, event.at, job.lane, job.created_at, job.started_at
+      FROM (SELECT job, number, kind, at FROM holdfast.event
+             WHERE tx >= pg_snapshot_xmax(:since::text::pg_snapshot) AND tx < pg_snapshot_xmax(:upto::text::pg_snapshot)
+               AND pg_visible_in_snapshot(tx, :upto::text::pg_snapshot)
+            UNION ALL
+            SELECT job, number, kind, at FROM holdfast.event
+             WHERE tx = ANY (ARRAY(SELECT pg_snapshot_xip(:since::text::pg_snapshot)))
+               AND pg_visible_in_snapshot(tx, :upto::text::pg_snapshot)) AS event
+      JOIN holdfast.job AS job ON job.seq = event.job
+),
+made AS (
+    SELECT seq, scheduled_for FROM holdfast.body
+     WHERE tx >= pg_snapshot_xmax(:since::text::pg_snapshot) AND tx < pg_snapshot_xmax(:upto::text::pg_snapshot)
+       AND pg_visible_in_snapshot(tx, :upto::text::pg_snapshot)
+    UNION ALL
+    SELECT seq, scheduled_for FROM holdfast.body
+     WHERE tx = ANY (ARRAY(SELECT pg_snapshot_xip(:since::text::pg_snapshot)))
+       AND pg_visible_in_snapshot(tx, :upto::text::pg_snapshot)
+)
+SELECT coalesce(json_agg(json_build_array(lane, kind, number, micros)), '[]')::text
+  FROM (SELECT job.lane, CASE WHEN made.scheduled_for IS NULL THEN 'enqueued' ELSE 'scheduled' END AS kind,
+               count(*) AS number, NULL::bigint AS micros
+          FROM made
+          JOIN holdfast.job AS job ON job.seq = made.seq
+         GROUP BY 1, 2
+        UNION ALL
+        SELECT lane, kind, count(*), NULL
+          FROM fresh
+         WHERE kind NOT IN ('started', 'succeeded', 'failed', 'backed_off', 'snoozed')
+         GROUP BY lane, kind
+        UNION ALL
+        SELECT fresh.lane, fresh.kind, 1, greatest(fresh.at - coalesce(before.at, fresh.created_at), 0)
+          FROM fresh
+          LEFT JOIN holdfast.event AS before ON before.job = fresh.job AND before.number = fresh.number - 1
+         WHERE fresh.kind = 'started'
+        UNION ALL
+        SELECT lane, kind, 1, at - coalesce(CASE WHEN started_at <= at THEN started_at END, -- else it has started again since
+                                            (SELECT start.at FROM holdfast.event AS start
+                                              WHERE start.job = fresh.job AND start.number < fresh.number
+                                                AND start.kind = 'started'
+                                              ORDER BY start.number DESC LIMIT 1))
+          FROM fresh
+         WHERE kind IN ('succeeded', 'failed', 'backed_off', 'snoozed')) AS summed

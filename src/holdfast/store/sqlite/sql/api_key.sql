@@ -1,0 +1,2 @@
+SELECT prefix, name, digest, scope, queues, created_at, expires_at, last_used_at, revoked_at
+  FROM holdfast_api_key WHERE prefix = :prefix

@@ -1,0 +1,2 @@
+-- One that was revoked or has expired counts too.
+SELECT 1 FROM holdfast_api_key LIMIT 1

@@ -1,0 +1,1 @@
+DELETE FROM holdfast_pass WHERE api_key = :prefix

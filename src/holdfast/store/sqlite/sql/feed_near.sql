@@ -1,0 +1,18 @@
+-- What came between two places (newest job:newest event), job by job: the little there is, by its place.
+WITH page AS MATERIALIZED (
+    SELECT job, number
+      FROM (SELECT seq AS job, 1 AS number FROM holdfast_body
+             WHERE seq > CAST(:since AS INTEGER) AND seq <= CAST(:upto AS INTEGER)
+            UNION ALL
+            SELECT job, number FROM holdfast_event
+             WHERE position > CAST(substr(:since, instr(:since, ':') + 1) AS INTEGER)
+               AND position <= CAST(substr(:upto, instr(:upto, ':') + 1) AS INTEGER))
+     WHERE (job, number) > (:job, :number)
+     ORDER BY job, number LIMIT :limit
+)
+SELECT page.job, page.number, body.id, event.kind, coalesce(event.at, job.created_at), event.data, body.scheduled_for
+  FROM page
+  LEFT JOIN holdfast_body AS body ON body.seq = page.job
+  LEFT JOIN holdfast_job AS job ON job.seq = page.job
+  LEFT JOIN holdfast_event AS event ON event.job = page.job AND event.number = page.number
+ ORDER BY page.job, page.number

@@ -1,0 +1,14 @@
+-- The first in line of every lane that has anything ready, and since when it is: from filled lane to filled lane, whatever the
+-- backlog. What made a job ready is its last event; the first of all is not written down.
+WITH RECURSIVE filled (lane) AS (
+    SELECT min(lane) FROM holdfast_ready
+    UNION ALL
+    SELECT (SELECT min(lane) FROM holdfast_ready WHERE lane > filled.lane) FROM filled WHERE filled.lane IS NOT NULL
+)
+SELECT lane.queue, lane.task, body.id, coalesce(event.at, job.created_at)
+  FROM filled
+ CROSS JOIN holdfast_lane AS lane ON lane.lane = filled.lane
+ CROSS JOIN holdfast_job AS job
+         ON job.seq = (SELECT seq FROM holdfast_ready AS ready WHERE ready.lane = filled.lane ORDER BY priority, seq LIMIT 1)
+ CROSS JOIN holdfast_body AS body ON body.seq = job.seq
+  LEFT JOIN holdfast_event AS event ON event.job = job.seq AND event.number = job.event_count

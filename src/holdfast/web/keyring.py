@@ -1,0 +1,202 @@
+"""Who holds a key, a session or a ticket. What was read from the store is taken for good for some seconds, and no longer.
+
+When keys were last used is written down once a minute, by nobody's request: to read never writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import Final, Generic, TypeVar
+
+from holdfast.app import Holdfast
+from holdfast.domain.access import Scope, digest_of, fits, parts_of
+from holdfast.domain.job import moment_of
+from holdfast.errors import HoldfastError
+from holdfast.store import access
+from holdfast.store.access import Pass, Stored
+from holdfast.web.access import LOCAL, Caller
+from holdfast.web.settings import WebSettings
+
+log = logging.getLogger("holdfast.web")
+
+REMEMBERED_MAX: Final = 1_024
+USES_SECONDS: Final = 60.0
+SESSION: Final = "session"
+TICKET: Final = "ticket"
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Seen(Generic[T]):
+    value: T
+    tick: int
+
+
+class Memory(Generic[T]):
+    """What was read of late, the oldest forgotten first."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[str, _Seen[T]] = OrderedDict()
+
+    def get(self, name: str) -> _Seen[T] | None:
+        return self._seen.get(name)
+
+    def put(self, name: str, value: T, tick: int) -> None:
+        self._seen[name] = _Seen(value, tick)
+        self._seen.move_to_end(name)
+        if len(self._seen) > REMEMBERED_MAX:
+            self._seen.popitem(last=False)
+
+    def drop(self, name: str) -> None:
+        self._seen.pop(name, None)
+
+
+class Keyring:
+    def __init__(self, app: Holdfast, settings: WebSettings) -> None:
+        self._store, self._clock = app.store, app.store.clock
+        self._settings = settings
+        self._lasting = int(settings.recheck_seconds * 1e6)
+        self._keys: Memory[Stored] = Memory()
+        self._sessions: Memory[Pass] = Memory()
+        self._any: _Seen[bool] | None = None
+        self._uses: dict[str, int] = {}
+        self._writing: asyncio.Task[None] | None = None
+
+    # Keys
+
+    async def holder(self, text: str) -> Caller | None:
+        """Who has this key, if it is one and may be used."""
+        parts = parts_of(text)
+        found = None if parts is None else await self._key(parts[0])
+        if parts is None or found is None or not fits(parts[1], found.digest) or not self._usable(found):
+            return None
+        return self._caller(found)
+
+    def is_known(self, text: str) -> bool:
+        """Whether this key was verified of late: then to look again costs the store nothing."""
+        parts = parts_of(text)
+        seen = None if parts is None else self._keys.get(parts[0])
+        return parts is not None and seen is not None and self._is_fresh(seen) and fits(parts[1], seen.value.digest)
+
+    def _caller(self, found: Stored, scope: Scope | None = None, job: str | None = None) -> Caller:
+        key = found.key
+        self._note_use(key.prefix)
+        return Caller(
+            key.name,
+            scope or key.scope,
+            None if key.queues is None else frozenset(key.queues),
+            identity=key.prefix,
+            job=job,
+            recheck=lambda: self._stands(key.prefix, found.digest),
+        )
+
+    async def _stands(self, prefix: str, digest: str) -> bool:
+        found = await self._key(prefix)
+        return found is not None and found.digest == digest and self._usable(found)
+
+    def _usable(self, found: Stored) -> bool:
+        return found.key.usable(moment_of(self._clock.now()))
+
+    async def _key(self, prefix: str) -> Stored | None:
+        seen = self._keys.get(prefix)
+        if seen is not None and self._is_fresh(seen):
+            return seen.value
+        if seen is not None:
+            seen.tick = self._clock.tick()  # others who come meanwhile need not ask too
+        try:
+            found = await self._store.aread(lambda _: access.key(prefix))
+        except BaseException:
+            self._keys.drop(prefix)
+            raise
+        if found is None:
+            self._keys.drop(prefix)
+        else:
+            self._keys.put(prefix, found, self._clock.tick())
+        return found
+
+    # Sessions and tickets
+
+    async def open_session(self, prefix: str) -> str:
+        """A secret for a browser's cookie."""
+        seconds = self._settings.session_seconds
+        return await self._store.awrite(lambda moment: access.give_pass(moment, SESSION, seconds, prefix))
+
+    async def close_session(self, secret: str) -> None:
+        self._sessions.drop(digest_of(secret))
+        await self._store.awrite(lambda moment: access.take_pass(moment, SESSION, secret))
+
+    async def visitor(self, secret: str) -> Caller | None:
+        """Whose session it is."""
+        session = await self._session(secret)
+        found = None if session is None or session.prefix is None else await self._key(session.prefix)
+        if found is None or not self._usable(found):
+            return None
+        caller = self._caller(found)
+
+        async def stands() -> bool:
+            return await self._session(secret) is not None and await caller.is_current()
+
+        return replace(caller, recheck=stands)
+
+    async def _session(self, secret: str) -> Pass | None:
+        name = digest_of(secret)
+        seen = self._sessions.get(name)
+        if seen is None or not self._is_fresh(seen):
+            found = await self._store.aread(lambda moment: access.find_pass(moment, SESSION, secret))
+            if found is None:
+                self._sessions.drop(name)
+                return None
+            self._sessions.put(name, found, self._clock.tick())
+            return found
+        return seen.value if self._clock.now() < seen.value.expires_at else None
+
+    async def give_ticket(self, caller: Caller, job: str) -> str:
+        prefix = None if caller.identity == LOCAL.identity else caller.identity
+        seconds = self._settings.ticket_seconds
+        return await self._store.awrite(lambda moment: access.give_pass(moment, TICKET, seconds, prefix, job))
+
+    async def take_ticket(self, secret: str) -> Caller | None:
+        """Whose ticket it was; it is good once. One that was given where no key is needed is good as long as none is."""
+        taken = await self._store.awrite(lambda moment: access.take_pass(moment, TICKET, secret))
+        if taken is None:
+            return None
+        if taken.prefix is None:
+            return replace(LOCAL, scope=Scope.READ, job=taken.job, recheck=self.is_open) if await self.is_open() else None
+        found = await self._key(taken.prefix)
+        return self._caller(found, Scope.READ, taken.job) if found is not None and self._usable(found) else None
+
+    # Without a key
+
+    async def is_open(self) -> bool:
+        """Whether a request from this machine needs no key."""
+        if self._settings.auth != "auto":
+            return self._settings.auth == "off"
+        if self._any is None or not (self._any.value or self._is_fresh(self._any)):
+            self._any = _Seen(await self._store.aread(lambda _: access.any_key()), self._clock.tick())
+        return not self._any.value
+
+    def _is_fresh(self, seen: _Seen[T]) -> bool:
+        return self._clock.tick() - seen.tick < self._lasting
+
+    # Uses
+
+    def _note_use(self, prefix: str) -> None:
+        if not self._uses and self._writing is None:
+            asyncio.get_running_loop().call_later(USES_SECONDS, self._begin_writing)
+        self._uses[prefix] = self._clock.now()
+
+    def _begin_writing(self) -> None:
+        self._writing = asyncio.get_running_loop().create_task(self.write_uses())
+
+    async def write_uses(self) -> None:
+        uses, self._uses = self._uses, {}
+        try:
+            await self._store.awrite(lambda _: access.note_uses(uses))
+        except HoldfastError as error:
+            log.warning("when API keys were used could not be written down (%s)", error)
+        finally:
+            self._writing = None

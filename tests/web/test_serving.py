@@ -1,0 +1,95 @@
+"""`holdfast serve`: where it listens, what it refuses, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast import Holdfast
+from tests.web.conftest import Serve
+from tests.web.ground import PATIENCE, ROOT, until
+
+FOREIGN = "0.0.0.0"
+
+
+def refused(*flags: str, url: str, prelude: str = "") -> str:
+    """The one line that it says."""
+    environment = {**os.environ, "HOLDFAST_URL": url, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    program = f"import sys; {prelude}\nfrom holdfast.cli import main; main()"
+    command = [sys.executable, "-c", program, "serve", "tests.web.tasks:app", *flags]
+    ended = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
+    assert ended.returncode in (1, 2), ended.stderr
+    (line,) = ended.stderr.splitlines()
+    return line
+
+
+@pytest.fixture
+def file_url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'jobs.db'}"
+
+
+def test_it_runs_jobs_where_it_was_asked_to_and_finishes_them_at_its_end(serve: Serve, app: Holdfast, tmp_path: Path) -> None:
+    server, go_on = serve("--worker", "--concurrency", "2"), tmp_path / "go on"
+    body = {"task": "talk", "kwargs": {"words": 2, "waits_for": str(go_on)}}
+    id = server.client.post("/api/jobs", json=body).json()["id"]
+    for event in app.events(id, follow=True):
+        if event.kind == "word":
+            break
+    server.process.send_signal(signal.SIGTERM)
+    go_on.touch()
+    assert server.process.wait(PATIENCE) == 0, server.log
+    done = app.get(id)
+    assert done is not None
+    assert (done.state, done.attempt) == ("succeeded", 1)
+
+
+def test_a_second_signal_hands_back_what_runs(serve: Serve, app: Holdfast, tmp_path: Path) -> None:
+    server = serve("--worker")
+    job = app.task_named("talk").enqueue(2, waits_for=str(tmp_path / "never"))
+    for event in app.events(job.id, follow=True):
+        if event.kind == "word":
+            break
+    server.process.send_signal(signal.SIGTERM)
+    until(lambda: "serving no more" in server.log, "it does not stop to serve")
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(PATIENCE) == 0, server.log
+    left = app.get(job.id)
+    assert left is not None
+    assert (left.state, left.attempt) == ("ready", 0)
+
+
+def test_only_this_machine_is_served_unless_there_is_a_key(file_url: str) -> None:
+    line = refused("--host", FOREIGN, "--port", "0", url=file_url)
+    assert line.startswith("holdfast: host '0.0.0.0' can be reached from other machines, and there is no API key: make one with ")
+
+
+def test_or_unless_that_is_said_in_so_many_words(serve: Serve, app: Holdfast) -> None:
+    server = serve("--host", FOREIGN, "--insecure")
+    assert server.client.get("/api/queues").status_code == 200
+    app.add_key("first", "admin")
+    keyed = serve("--host", FOREIGN)
+    assert keyed.client.get("/api/queues").status_code == 401
+
+
+def test_a_port_that_is_taken_is_one_line(file_url: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert f"cannot serve on host '127.0.0.1', port {port}: Address already in use" in refused(
+            "--port", str(port), url=file_url
+        )
+
+
+def test_a_host_that_is_none_is_one_line(file_url: str) -> None:
+    assert "cannot serve on host 'no.such.host.invalid'" in refused("--host", "no.such.host.invalid", "--insecure", url=file_url)
+
+
+@pytest.mark.parametrize("missing", ["fastapi", "uvicorn"])
+def test_without_the_extra_it_is_one_line(file_url: str, missing: str) -> None:
+    line = refused(url=file_url, prelude=f"sys.modules[{missing!r}] = None")
+    assert line == f"holdfast: serve needs {missing}, which is not installed: pip install 'holdfast[web]'"
