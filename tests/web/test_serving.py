@@ -93,3 +93,20 @@ def test_a_host_that_is_none_is_one_line(file_url: str) -> None:
 def test_without_the_extra_it_is_one_line(file_url: str, missing: str) -> None:
     line = refused(url=file_url, prelude=f"sys.modules[{missing!r}] = None")
     assert line == f"holdfast: serve needs {missing}, which is not installed: pip install 'holdfast[web]'"
+
+
+FEW_FILES = """
+import resource
+from holdfast.web.serving import take_all_files
+
+_, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, min(hard, 4096) if hard != resource.RLIM_INFINITY else 4096))
+take_all_files()
+print(*resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+
+
+def test_a_server_may_open_as_many_files_as_the_system_lets_it() -> None:
+    ran = subprocess.run([sys.executable, "-c", FEW_FILES], capture_output=True, text=True, timeout=60, check=True)
+    soft, hard = ran.stdout.split()
+    assert soft == hard != "64"

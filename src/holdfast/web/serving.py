@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import signal
 import socket
 from collections.abc import Callable
@@ -23,6 +24,7 @@ log = logging.getLogger("holdfast.web")
 BACKLOG: Final = 2_048
 CLOSING_SECONDS: Final = 5
 """How long clients may take to read the rest of an answer when the server stops."""
+FILES_MAX: Final = 65_536
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -68,9 +70,21 @@ class Server(uvicorn.Server):
 
 def serve(web: Web, bound: socket.socket, worker: Lifespan | None = None, **options: Any) -> None:
     """Until SIGTERM or SIGINT. With a worker, what runs is finished then; a second signal hands it back at once."""
+    take_all_files()
     config = config_of(web, **options)
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(_serve(Server(config, web.state.closing), bound, worker))
+
+
+def take_all_files() -> None:
+    """Every stream is an open file, and what a shell allows at first is often 1,024: as many as we may have without asking."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, FILES_MAX)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        except (OSError, ValueError) as error:
+            log.warning("no more than %d files can be open, and so many streams: %s", soft, error)
 
 
 async def _serve(server: Server, bound: socket.socket, worker: Lifespan | None) -> None:
