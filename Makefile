@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 
 .PHONY: demo test check bench bench-postgresql torture chaos watch bench-watchers clean
 
+# Tests wait for processes, leases and servers half of the time: one more at work than there are cores.
+CREW := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
+
 OK := import sys; sys.exit(sys.version_info < (3, 11))
 
 $(VENV)/.installed-%: pyproject.toml
@@ -18,7 +21,7 @@ demo: $(VENV)/.installed-demo  ## workers and the page with real sample work, a 
 	@$(BIN)/holdfast demo
 
 test: $(VENV)/.installed-test  ## the whole test suite, but what takes minutes: see chaos
-	@$(BIN)/python -m pytest -n auto -q -m "not chaos" $(ARGS)
+	@$(BIN)/python -m pytest -n $(CREW) -q -m "not chaos" $(ARGS)
 
 check: $(VENV)/.installed-dev  ## lint, types, import layers
 	@$(BIN)/ruff check src tests bench chaos
