@@ -27,7 +27,7 @@ from holdfast.web import create_app, lifespan
 from holdfast.web.serving import address_of, bind
 from tests.web.ground import PATIENCE, ROOT, STREAM, frames_of, free_port, numbers
 
-PREFIX = "/work/jobs"
+PREFIX = "/team/jobs"
 
 
 def in_fastapi(app: Holdfast, **options: Any) -> FastAPI:

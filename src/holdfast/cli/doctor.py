@@ -16,11 +16,11 @@ from holdfast.app import Holdfast
 from holdfast.cli import flags
 from holdfast.cli.checks import Check, Surroundings, size
 from holdfast.cli.clean import clean, one_line
-from holdfast.cli.facts import iso
 from holdfast.cli.screen import Column, document, facts_grid, line, print_grid, table
 from holdfast.cli.target import open_database, shown_url
 from holdfast.cli.times import age, span
 from holdfast.cli.trouble import FAILED
+from holdfast.domain.document import iso
 from holdfast.domain.job import Job, moment_of
 from holdfast.domain.states import State
 from holdfast.errors import StoreUnavailable

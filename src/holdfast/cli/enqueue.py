@@ -10,12 +10,12 @@ import typer
 
 from holdfast.app import Holdfast
 from holdfast.cli import flags
-from holdfast.cli.facts import job_document
 from holdfast.cli.screen import document, line, styled
 from holdfast.cli.tail import follow, say_end, verdict
 from holdfast.cli.target import load_app
 from holdfast.cli.times import moment_in
 from holdfast.cli.trouble import usage
+from holdfast.domain.document import job_document
 from holdfast.domain.job import Job
 from holdfast.registry import AnyTask
 

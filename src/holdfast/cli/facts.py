@@ -1,68 +1,17 @@
-"""A job and its events in the words of the CLI: as JSON, and in short for one line of a table."""
+"""A job in the words of the CLI: in short, for one line of a table."""
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from holdfast.cli.clean import clean
 from holdfast.cli.screen import compact
 from holdfast.cli.times import age, since, span
-from holdfast.domain.event import Event
-from holdfast.domain.job import Attempt, Job
+from holdfast.domain.job import Job
 from holdfast.domain.secret import redact
 from holdfast.domain.states import State
 
 BAR_CELLS = 20
-
-
-def job_document(job: Job) -> dict[str, Any]:
-    """Everything about a job, with the names of the API."""
-    return {
-        "id": job.id,
-        "handle": job.handle,
-        "task": job.task,
-        "queue": job.queue,
-        "state": str(job.state),
-        "priority": job.priority,
-        "attempt": job.attempt,
-        "attempts_max": job.attempts_max,
-        "token": job.token,
-        "arguments": job.shown_arguments,
-        "result": job.shown_result,
-        "error": job.error,
-        "errors": [attempt_document(attempt) for attempt in job.errors],
-        "progress": redact(job.progress),
-        "meter": job.meter,
-        "key": None if job.key is None else list(job.key),
-        "tags": list(job.tags),
-        "meta": redact(job.meta),
-        "parent": job.parent,
-        "callback": job.callback,
-        "callback_status": job.callback_status,
-        "created_at": iso(job.created_at),
-        "run_after": iso(job.run_after),
-        "started_at": iso(job.started_at),
-        "finished_at": iso(job.finished_at),
-    }
-
-
-def attempt_document(attempt: Attempt) -> dict[str, Any]:
-    return {
-        "at": iso(attempt.at),
-        "attempt": attempt.attempt,
-        "kind": attempt.kind,
-        "message": attempt.message,
-        "traceback": attempt.traceback,
-    }
-
-
-def event_document(event: Event) -> dict[str, Any]:
-    return {"job": event.job, "number": event.number, "kind": event.kind, "at": iso(event.at), "data": redact(event.data)}
-
-
-def iso(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat()
 
 
 def note(job: Job) -> str:

@@ -13,11 +13,12 @@ from rich.text import Text
 
 from holdfast.cli import flags
 from holdfast.cli.clean import clean
-from holdfast.cli.facts import bar, event_document, fraction_of, how_far, job_document, one_error
+from holdfast.cli.facts import bar, fraction_of, how_far, one_error
 from holdfast.cli.lookup import find_job
 from holdfast.cli.screen import compact, document, facts_grid, print_grid, screen, styled
 from holdfast.cli.target import open_database
 from holdfast.cli.times import age, calendar, clock, since, span
+from holdfast.domain.document import event_document, job_document
 from holdfast.domain.event import Event
 from holdfast.domain.job import Attempt, Job
 from holdfast.domain.secret import redact

@@ -13,13 +13,14 @@ from rich.text import Text
 from holdfast.app import Holdfast
 from holdfast.cli import flags
 from holdfast.cli.clean import clean
-from holdfast.cli.facts import event_document, fraction_of, how_far, one_error
+from holdfast.cli.facts import fraction_of, how_far, one_error
 from holdfast.cli.lookup import find_job
 from holdfast.cli.screen import STYLES, json_text, line, screen, styled, watched
 from holdfast.cli.show import event_text, stored_text
 from holdfast.cli.target import open_database
 from holdfast.cli.times import clock
 from holdfast.cli.trouble import FAILED
+from holdfast.domain.document import event_document
 from holdfast.domain.event import PROGRESSED, Event
 from holdfast.domain.job import Job
 from holdfast.domain.states import State

@@ -1,8 +1,7 @@
-"""A job and its events as JSON over HTTP. The types here are also what the OpenAPI document says about the answers."""
+"""What the OpenAPI document says about a job and its events; `domain/document` makes them."""
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -10,9 +9,8 @@ from fastapi.responses import Response
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from holdfast.domain.event import Event
-from holdfast.domain.job import Attempt, CallbackStatus, Job
-from holdfast.domain.secret import redact
+from holdfast.domain.document import job_document
+from holdfast.domain.job import CallbackStatus, Job
 
 Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"}, examples=["2030-01-31T12:00:00.123456+00:00"])]
 StateName = Literal["scheduled", "ready", "running", "waiting", "succeeded", "failed", "cancelled", "skipped"]
@@ -76,54 +74,8 @@ class EventDocument(TypedDict):
     data: Any
 
 
-def job_document(job: Job) -> JobDocument:
-    """Everything about a job, with the names of the API."""
-    return {
-        "id": job.id,
-        "handle": job.handle,
-        "task": job.task,
-        "queue": job.queue,
-        "state": job.state.value,
-        "priority": job.priority,
-        "attempt": job.attempt,
-        "attempts_max": job.attempts_max,
-        "token": job.token,
-        "event_count": job.event_count,
-        "arguments": job.shown_arguments,
-        "result": job.shown_result,
-        "error": job.error,
-        "errors": [attempt_document(attempt) for attempt in job.errors],
-        "progress": redact(job.progress),
-        "meter": job.meter,
-        "key": None if job.key is None else list(job.key),
-        "tags": list(job.tags),
-        "meta": redact(job.meta),
-        "parent": job.parent,
-        "callback": job.callback,
-        "callback_status": job.callback_status,
-        "created_at": job.created_at.isoformat(),
-        "run_after": _iso(job.run_after),
-        "started_at": _iso(job.started_at),
-        "finished_at": _iso(job.finished_at),
-    }
-
-
-def accepted_document(job: Job) -> AcceptedDocument:
+def accepted_document(job: Job) -> dict[str, Any]:
     return {**job_document(job), "created": job.created, "same_arguments": job.same_arguments}
-
-
-def attempt_document(attempt: Attempt) -> AttemptDocument:
-    return {
-        "at": attempt.at.isoformat(),
-        "attempt": attempt.attempt,
-        "kind": attempt.kind,
-        "message": attempt.message,
-        "traceback": attempt.traceback,
-    }
-
-
-def event_document(event: Event) -> EventDocument:
-    return {"job": event.job, "number": event.number, "kind": event.kind, "at": event.at.isoformat(), "data": redact(event.data)}
 
 
 class Json(Response):
@@ -133,7 +85,3 @@ class Json(Response):
 
     def render(self, content: Any) -> bytes:
         return msgspec.json.encode(content)
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat()

@@ -14,10 +14,11 @@ from typing_extensions import TypedDict
 from holdfast.app import Holdfast
 from holdfast.client.lots import Lots, job_lots
 from holdfast.domain.bounds import EVENTS_PER_JOB_MAX
+from holdfast.domain.document import event_document
 from holdfast.domain.event import Event
 from holdfast.store import browse
 from holdfast.web.depend import JobId, Reader, TheApp, TheSettings, visible_job
-from holdfast.web.documents import EventDocument, Json, event_document
+from holdfast.web.documents import EventDocument, Json
 from holdfast.web.frame import event_frame, frame
 from holdfast.web.paths import JOBS
 from holdfast.web.problem import Problem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import Response
@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 
 from holdfast.app import Holdfast
 from holdfast.client.lots import Lots, feed_lots
+from holdfast.domain.document import event_document
 from holdfast.domain.event import Event
 from holdfast.errors import SettingError
 from holdfast.store import browse
@@ -20,7 +21,7 @@ from holdfast.store.feed import Page, cursor_of, feed_begin, feed_check, feed_en
 from holdfast.store.op import Op
 from holdfast.web.access import Caller
 from holdfast.web.depend import Reader, TheApp, TheSettings
-from holdfast.web.documents import EventDocument, Json, event_document
+from holdfast.web.documents import EventDocument, Json
 from holdfast.web.events import PAGE, PAGE_MAX, STREAM, wants_stream
 from holdfast.web.frame import frame
 from holdfast.web.problem import Problem
@@ -115,7 +116,7 @@ def _frame(event: Event) -> bytes:
     return frame(event.kind, _document(event), event.cursor)
 
 
-def _document(event: Event) -> FeedEventDocument:
+def _document(event: Event) -> dict[str, Any]:
     return {**event_document(event), "cursor": event.cursor}
 
 

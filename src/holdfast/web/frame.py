@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.domain.document import event_document
 from holdfast.domain.event import Event
-from holdfast.web.documents import event_document
 
 HEARTBEAT: Final = b":\n\n"
 _BREAKS: Final = (

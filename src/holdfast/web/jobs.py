@@ -12,12 +12,13 @@ from fastapi.responses import Response
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from holdfast.domain.document import job_document
 from holdfast.domain.job import Job, NewJob
 from holdfast.domain.key import Key
 from holdfast.errors import Conflict, JobNotFound
 from holdfast.web.access import Caller
 from holdfast.web.depend import ID_PATTERN, JobId, Operator, Reader, TheApp, visible_job
-from holdfast.web.documents import AcceptedDocument, JobDocument, Json, StateName, accepted_document, job_document
+from holdfast.web.documents import AcceptedDocument, JobDocument, Json, StateName, accepted_document
 from holdfast.web.etag import is_known, tag_of
 from holdfast.web.openapi import body_of
 from holdfast.web.paths import JOBS, job_path
