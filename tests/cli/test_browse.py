@@ -14,8 +14,8 @@ from tests.cli.conftest import Run, assert_one_line
 
 URL = ("--url", "sqlite:///jobs.db")
 FIELDS = {
-    "id", "handle", "task", "queue", "state", "priority", "attempt", "attempts_max", "token", "event_count", "arguments", "result",
-    "error", "errors", "progress", "meter", "key", "tags", "meta", "parent", "callback", "callback_status",
+    "id", "handle", "task", "queue", "state", "priority", "attempt", "attempts_max", "token", "event_count", "arguments",
+    "result", "error", "errors", "progress", "meter", "key", "tags", "meta", "parent", "callback", "callback_status",
     "created_at", "run_after", "started_at", "finished_at",
 }  # fmt: skip
 
