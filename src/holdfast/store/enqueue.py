@@ -63,13 +63,13 @@ class Plain:
             return _enqueue_one(moment, self.jobs[0], self.lanes)
         return enqueue(moment, self.jobs, self.lanes)
 
-    def at_once(self, moment: Moment) -> tuple[Statement, Accepted] | None:
+    def at_once(self, now: int) -> tuple[Statement, Accepted] | None:
         """The one statement that does all of it, and what it answers, where that is enough: it needs no transaction around."""
         if len(self.jobs) > 1:
             return None
         options = self.jobs[0].options
         lane = self.lanes.get((options.queue, options.task))
-        return _whole(moment, self.jobs[0], lane) if lane and options.is_ready else None
+        return _whole(now, self.jobs[0], lane) if lane and options.is_ready else None
 
     def together(self, others: Sequence[Plain]) -> Make[list[Accepted]]:
         def make(moment: Moment) -> Op[list[Accepted]]:
@@ -96,27 +96,27 @@ def _enqueue_one(moment: Moment, job: NewJob, lanes: Mapping[tuple[str, str], in
     """What `enqueue` does, for what a caller waits for most often."""
     names = (job.options.queue, job.options.task)
     lane = lanes.get(names) or (yield from lane_of(*names))
-    statement, accepted = _whole(moment, job, lane)
+    statement, accepted = _whole(moment.now, job, lane)
     yield statement
     accepted.lanes[names] = lane
     return accepted
 
 
-def _whole(moment: Moment, job: NewJob, lane: int) -> tuple[Statement, Accepted]:
+def _whole(now: int, job: NewJob, lane: int) -> tuple[Statement, Accepted]:
     """A plain job, ready at once, is one statement."""
-    options, first = job.options, first_id(moment.now)
+    options, first = job.options, first_id(now)
     fields = {
         "lane": lane,
         "state": _READY,
         "priority": options.priority,
         "attempts_max": options.attempts,
-        "now": moment.now,
+        "now": now,
         "id": id_text(first),
         "arguments": job.arguments,
         "meta": options.meta,
         "parent": options.parent,
     }
-    return Statement("add_job", fields), Accepted(first, 1, moment.now, {}, {})
+    return Statement("add_job", fields), Accepted(first, 1, now, {}, {})
 
 
 def enqueue(moment: Moment, jobs: Sequence[NewJob], lanes: Mapping[tuple[str, str], int] = MappingProxyType({})) -> Op[Accepted]:

@@ -18,7 +18,7 @@ from holdfast.store.store import Probe
 T = TypeVar("T")
 _chance: Final = random.SystemRandom()  # the program may have seeded the common one for itself
 BUSY_SECONDS: Final = (0.000_2, 0.001)
-COMMIT_BYTES: Final = 24 * 1024
+COMMIT_BYTES: Final = 16 * 1024
 CHANGE_BYTES: Final = 12
 TEXT_SHARE: Final = 8
 _PRAGMAS: Final = ("synchronous = FULL", "wal_autocheckpoint = 0", "mmap_size = 0", "temp_store = MEMORY")

@@ -83,7 +83,7 @@ class SqliteStore:
     def _commit_alone(self, make: Make[T]) -> T:
         try:
             connection = self._writing()
-            single = make.at_once(self._moment()) if isinstance(make, Plain) else None
+            single = make.at_once(self.clock.now()) if isinstance(make, Plain) else None
             if single is not None:
                 self._commit_single(connection, single[0])
                 return single[1]  # type: ignore[return-value]
