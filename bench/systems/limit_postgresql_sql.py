@@ -16,10 +16,9 @@ WITH run AS MATERIALIZED (SELECT nextval('holdfast.job_seq') AS first),
 new AS MATERIALIZED (
     SELECT run.first + given.number - 1 AS seq, given.id, given.arguments
       FROM run, unnest(%(ids)s::text[], %(arguments)s::text[]) WITH ORDINALITY AS given (id, arguments, number)),
-job AS (
-    INSERT INTO holdfast.job (seq, created_at, lane, priority, attempts_max, state)
-    SELECT seq, %(now)s, 1, 100, 3, 'ready' FROM new),
-body AS (INSERT INTO holdfast.body (seq, id, arguments) SELECT seq, id, arguments FROM new)
+body AS (
+    INSERT INTO holdfast.body (seq, created_at, lane, priority, attempts_max, id, arguments)
+    SELECT seq, %(now)s, 1, 100, 3, id, arguments FROM new)
 INSERT INTO holdfast.ready (lane, priority, seq) SELECT 1, 100, seq FROM new
 """
 
@@ -30,9 +29,8 @@ WITH taken AS (
          ORDER BY lane, priority, seq LIMIT %(batch)s FOR UPDATE SKIP LOCKED))
     RETURNING seq),
 started AS (
-    UPDATE holdfast.job
-       SET state = 'running', attempt = attempt + 1, token = token + 1, event_count = event_count + 1, started_at = %(now)s
-     WHERE seq = ANY (ARRAY (SELECT seq FROM taken))
+    INSERT INTO holdfast.moved (seq, lane, state, attempt, token, event_count, started_at)
+    SELECT seq, 1, 'running', 1, 1, 2, %(now)s FROM taken
     RETURNING seq, token, attempt, event_count),
 leased AS (
     INSERT INTO holdfast.running (seq, worker, lease, token, lane) SELECT seq, 1, 15000000, token, 1 FROM started),
@@ -47,7 +45,7 @@ WITH ended AS (
      WHERE running.seq = ANY (%(seqs)s::bigint[]) AND running.seq = outcome.seq AND running.token = outcome.token
     RETURNING running.seq),
 finished AS (
-    UPDATE holdfast.job SET state = 'succeeded', result = 'null', finished_at = %(now)s, event_count = event_count + 1
+    UPDATE holdfast.moved SET state = 'succeeded', result = 'null', finished_at = %(now)s, event_count = event_count + 1
      WHERE seq = ANY (ARRAY (SELECT seq FROM ended))
     RETURNING seq, event_count),
 kept AS (

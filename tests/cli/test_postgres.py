@@ -245,7 +245,7 @@ def test_a_healthy_server(cli: Run, url: str) -> None:
     assert {found[name] for name in names} == {"ok"}
     assert checks(answer, "server")[0][1].startswith("PostgreSQL 1")
     assert abs(answer.json["clock_skew_seconds"]) < 1
-    assert {"job", "ready", "running", "event"} <= {table["name"] for table in answer.json["tables"]}
+    assert {"body", "moved", "ready", "running", "event"} <= {table["name"] for table in answer.json["tables"]}
     assert all(table["index_bytes"] >= 0 and table["dead"] >= 0 for table in answer.json["tables"])
     connections = answer.json["connections"]
     assert 0 < connections["holdfast"] <= connections["used"] < connections["max"]
@@ -616,15 +616,15 @@ def plan_all(connection: psycopg.Connection[Any], word: str = "") -> None:
 @pytest.mark.parametrize(
     "statement",
     [
-        "DROP TABLE holdfast.job",
+        "DROP TABLE holdfast.moved",
         "DROP SCHEMA holdfast CASCADE",
         "DROP VIEW holdfast.jobs",
         "TRUNCATE holdfast.notice",
-        "ALTER TABLE holdfast.job ADD COLUMN x int",
+        "ALTER TABLE holdfast.moved ADD COLUMN x int",
         "ALTER SEQUENCE holdfast.job_seq RESTART",
         "SELECT setval('holdfast.job_seq', 1)",
         "CREATE TABLE holdfast.mine (x int)",
-        "CREATE INDEX mine ON holdfast.job (state)",
+        "CREATE INDEX mine ON holdfast.moved (state)",
         "INSERT INTO holdfast.migration VALUES (2, 0)",
         "UPDATE holdfast.place SET mark = 'mine'",
         "UPDATE holdfast.event SET kind = 'forged'",

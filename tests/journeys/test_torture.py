@@ -21,7 +21,7 @@ _A_BULK_JOB = "(SELECT seq FROM holdfast_browse WHERE json_extract(arguments, '$
 
 # Each line is a fault that a broken engine could leave behind.
 DAMAGE = {
-    "acknowledged jobs are never lost": [f"UPDATE holdfast_job SET state = 'running' WHERE seq = {_A_GLANCE}"],
+    "acknowledged jobs are never lost": [f"UPDATE holdfast_moved SET state = 'running' WHERE seq = {_A_GLANCE}"],
     "every job was asked for, once": [
         f"""UPDATE holdfast_body SET arguments = '{{{{"call":"nobody-1"}}}}' WHERE seq = {_A_GLANCE}"""
     ],
@@ -34,12 +34,13 @@ DAMAGE = {
         "UPDATE holdfast_body SET key = (SELECT min(key) FROM holdfast_body) WHERE key = (SELECT max(key) FROM holdfast_body)"
     ],
     "a job ends once, under its current token": [
-        f"""UPDATE holdfast_job SET result = '{{{{"call":"other","token":1}}}}' WHERE seq = {_A_GLANCE}"""
+        f"""UPDATE holdfast_moved SET result = '{{{{"call":"other","token":1}}}}' WHERE seq = {_A_GLANCE}"""
     ],
     "effects committed with a job happen once": ["INSERT INTO torture_effect SELECT call, token FROM torture_effect LIMIT 1"],
-    "no job runs more often than it may": [f"UPDATE holdfast_job SET attempts_max = 0 WHERE seq = {_A_GLANCE}"],
+    "no job runs more often than it may": [f"UPDATE holdfast_body SET attempts_max = 0 WHERE seq = {_A_GLANCE}"],
     "every job ends as its code decided": [
-        f"UPDATE holdfast_job SET state = 'failed', attempts_max = 99 WHERE seq = {_A_GLANCE}"
+        f"UPDATE holdfast_body SET attempts_max = 99 WHERE seq = {_A_GLANCE}",
+        f"UPDATE holdfast_moved SET state = 'failed' WHERE seq = {_A_GLANCE}",
     ],
     "event logs are gapless and legal": [f"DELETE FROM holdfast_event WHERE number = 2 AND job = {_A_GLANCE}"],
     "the tables agree with the jobs": [f"DELETE FROM holdfast_finished WHERE seq = {_A_GLANCE}"],

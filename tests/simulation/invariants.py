@@ -131,12 +131,11 @@ def walk(kinds: list[str]) -> tuple[State | None, int, int, str]:
 
 def orphans(rows: Rows) -> Iterator[str]:
     """Nothing is left of a job that is gone, and nothing of a job that was half written."""
-    for table, column in (("event", "job"), ("error", "job"), ("tag", "seq"), ("body", "seq"), ("ready", "seq")):
-        left = rows(f"SELECT {column} FROM holdfast_{table} WHERE {column} NOT IN (SELECT seq FROM holdfast_job)")
+    for table, column in (("event", "job"), ("error", "job"), ("tag", "seq"), ("moved", "seq"), ("ready", "seq")):
+        left = rows(f"SELECT {column} FROM holdfast_{table} WHERE {column} NOT IN (SELECT seq FROM holdfast_body)")
         if left:
             yield f"{table}: rows of jobs that do not exist: {left}"
     for query, what in (
-        ("SELECT seq FROM holdfast_job WHERE seq NOT IN (SELECT seq FROM holdfast_body)", "jobs without a body"),
         ("SELECT seq FROM holdfast_running WHERE worker NOT IN (SELECT id FROM holdfast_worker)", "leases without a worker"),
         (
             "SELECT key FROM holdfast_key WHERE ended IS NULL AND NOT EXISTS (SELECT 1 FROM holdfast_body AS body"

@@ -158,7 +158,7 @@ MUTANTS: dict[str, tuple[Plant, str]] = {
     "cancel leaves it ready": (sql("leave_ready", NEVER), "a_cancelled_job_is_not_handed_out"),
     "ended but not listed": (sql("add_finished", NEVER), "what_ended_can_be_counted_and_pruned"),
     "events that are not counted": (sql("count_events", ("event_count + ", "event_count + 0 * ")), "the_log_has_no_gap"),
-    "starts that are not counted": (sql("start_jobs", ("event_count = event_count + 1, ", "")), "the_log_has_no_gap"),
+    "starts that are not counted": (sql("start_jobs", ("'running', 1, 1, 2", "'running', 1, 1, 1")), "the_log_has_no_gap"),
     "no look at who has the key": (sql("key_holder", NEVER), "one_key_is_one_job"),
     "delete forgets the key": (sql("free_keys", NEVER), "a_deleted_job_frees_its_key"),
     "prune frees every key": (sql("outlive_keys", NEVER), "a_key_outlives_a_pruned_job"),

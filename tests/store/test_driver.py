@@ -212,7 +212,7 @@ def test_an_operation_that_raises_anything_leaves_nothing_behind(app: Holdfast, 
 # Interrupted
 
 
-@pytest.mark.parametrize("step", ["begin", "add_jobs", "commit"])
+@pytest.mark.parametrize("step", ["begin", "add_bodies", "commit"])
 def test_a_leader_that_is_interrupted_acknowledges_nobody(app: Holdfast, path: str, step: str) -> None:
     app.migrate()
     task = app.task_named("double")
@@ -672,7 +672,7 @@ def test_closing_waits_for_the_commit_that_goes_on(app: Holdfast, path: str) -> 
     assert count(path) == 2
 
 
-@pytest.mark.parametrize("step", ["begin", "add_jobs", "commit", "committed"])
+@pytest.mark.parametrize("step", ["begin", "add_bodies", "commit", "committed"])
 def test_a_signal_handler_may_close_in_the_middle_of_a_commit(app: Holdfast, path: str, step: str) -> None:
     """It runs in the thread that leads, and would wait for itself."""
     app.migrate()

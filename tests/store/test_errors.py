@@ -421,7 +421,7 @@ print(analyse.enqueue("there is room again").state)
         assert "SQLITE_FULL" in said or "SQLITE_IOERR" in said
         assert "disk" in said
     assert (jobs, state) == ("1", "ready")
-    assert rows(path)["holdfast_job"] == before["holdfast_job"] + 1
+    assert rows(path)["holdfast_body"] == before["holdfast_body"] + 1
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 

@@ -69,7 +69,7 @@ def test_everything_is_there_afterwards_and_work_goes_on(world: Open, one: str, 
     with side_of(source.app.store) as giving, side_of(target.app.store) as taking:
         moved = move(giving, taking)
         assert checksum(giving) == checksum(taking) == moved.checksum
-    assert moved.counts["job"] == 2_504
+    assert moved.counts["body"] == 2_504
     assert newest(target) == before
     assert target.app.stats() == source.app.stats()
     assert target.app.keys() == source.app.keys() != []
@@ -161,11 +161,11 @@ def write_at_once(url: str) -> None:
     """As another program would; it does not wait."""
     if url.startswith("sqlite"):
         with closing(sqlite3.connect(url.removeprefix("sqlite:///"), timeout=0)) as raw:
-            raw.execute("UPDATE holdfast_job SET priority = 1")
+            raw.execute("UPDATE holdfast_body SET priority = 1")
         return
     with psycopg.connect(url) as connection:
         connection.execute("SET lock_timeout = 100")
-        connection.execute("UPDATE holdfast.job SET priority = 1")
+        connection.execute("UPDATE holdfast.body SET priority = 1")
 
 
 def _registered(moment: Moment) -> Op[int]:

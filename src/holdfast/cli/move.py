@@ -38,7 +38,7 @@ def move(
         _bar(json) as tell,
     ):
         moved = move_all(giving, taking, tell)
-    jobs, events = moved.counts["job"], moved.counts["event"] + moved.counts["job"]  # the first one is the job itself
+    jobs, events = moved.counts["body"], moved.counts["event"] + moved.counts["body"]  # the first one is the job itself
     if json:
         document({"moved": moved.counts, "written": moved.written, "checksum": moved.checksum})
     else:

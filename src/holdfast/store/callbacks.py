@@ -16,7 +16,6 @@ from holdfast.domain.callback import (
     delays_of,
 )
 from holdfast.domain.message import Ended, Hidden, event_of, message_id
-from holdfast.domain.states import move
 from holdfast.domain.trace import carried
 from holdfast.errors import SettingError
 from holdfast.store.ids import first_id, id_text
@@ -56,7 +55,6 @@ def _telling(moment: Moment, lane: int, job: Ended, hidden: Hidden, id: str) -> 
     arguments = {"job": job.id, "url": job.callback, "message": message_id(job), "event": event_of(job, hidden)}
     fields = {
         "lane": lane,
-        "state": move(None, "enqueue"),
         "priority": CALLBACK_PRIORITY,
         "attempts_max": _tries(),
         "now": moment.now,

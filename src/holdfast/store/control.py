@@ -116,6 +116,8 @@ def _end(moment: Moment, seen: Seen, verb: str, reason: str) -> Op[None]:
 def _move(moment: Moment, seen: Seen, verb: str, reason: str) -> Op[None]:
     state = move(seen.state, verb)
     yield from _leave(seen, told=str(state))
+    if seen.event_count == 1:
+        yield Statement("add_moved", {"seqs": _one(seen.seq)})
     change = (seen.seq, state, None, reason, None, moment.now, 0)
     yield Statement("move_jobs", {"changes": msgspec.json.encode([change]).decode()})
     yield Statement("add_finished", {"now": moment.now, "seqs": _one(seen.seq)})

@@ -13,7 +13,6 @@ from holdfast.domain.callback import CALLBACK_QUEUE, CALLBACK_TASK
 from holdfast.domain.job import NewJob, Options
 from holdfast.domain.key import Holder, Key, holds
 from holdfast.domain.message import NOTHING_HIDDEN, Hidden
-from holdfast.domain.states import move
 from holdfast.errors import Conflict
 from holdfast.store import control
 from holdfast.store.callbacks import announce
@@ -23,7 +22,6 @@ from holdfast.store.op import Make, Moment, Op, Statement
 
 NUMBERS_MAX: Final = 4_096
 """How many consecutive numbers one `next_job` gives at most."""
-_READY = move(None, "enqueue")
 _TELLING: Final = (CALLBACK_QUEUE, CALLBACK_TASK)
 
 
@@ -107,7 +105,6 @@ def _whole(now: int, job: NewJob, lane: int) -> tuple[Statement, Accepted]:
     options, first = job.options, first_id(now)
     fields = {
         "lane": lane,
-        "state": _READY,
         "priority": options.priority,
         "attempts_max": options.attempts,
         "now": now,
@@ -195,10 +192,8 @@ class _Span(NamedTuple):
 
 def _template(options: Options, lane: int, now: int) -> _Template:
     run_at = options.run_at if options.run_at is not None else now + options.delay
-    verb = "schedule" if run_at > now else "enqueue"
     fields = {
         "lane": lane,
-        "state": move(None, verb),
         "priority": options.priority,
         "attempts_max": options.attempts,
         "run_after": run_at if run_at > now else None,
@@ -218,13 +213,12 @@ def _add_alike(batch: _Batch, template: _Template, index: int, arguments: list[s
     head, low = id_parts(batch.first_id + index)
     fields = {**template.fields, "first": first, "last": first + len(arguments) - 1, "id_head": head, "id_low": low}
     yield Statement("add_bodies", {**fields, "arguments": msgspec.json.encode(arguments).decode()})
-    yield from _index(fields)
+    yield _placed(fields)
 
 
-def _index(fields: dict[str, Any]) -> Op[None]:
-    """The rows that change, and the narrow table, for a span of bodies."""
-    yield Statement("add_jobs", fields)
-    yield Statement("add_ready" if fields["run_after"] is None else "add_scheduled", fields)
+def _placed(fields: dict[str, Any]) -> Statement:
+    """A span of bodies goes into the narrow table of its state."""
+    return Statement("add_ready" if fields["run_after"] is None else "add_scheduled", fields)
 
 
 def _take_keys(batch: _Batch, spans: list[_Span]) -> Op[set[int]]:
@@ -255,7 +249,7 @@ def _add_special(batch: _Batch, template: _Template, index: int, job: NewJob, fr
         raise Conflict(f"job id {id!r} is taken; leave the id out, or use a key to get the job that exists")
     if options.tags:
         yield Statement("add_tags", rows=[(tag, seq) for tag in options.tags])
-    yield from _index(fields)
+    yield _placed(fields)
     return Known(id, created=True) if options.id is not None else None
 
 

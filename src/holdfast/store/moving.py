@@ -34,11 +34,16 @@ class Table(NamedTuple):
 
 TABLES: Final = (
     Table("lane", ("lane", "queue", "task"), 1),
-    Table("body", ("seq", "id", "arguments", "key", "tags", "meta", "parent", "callback", "scheduled_for"), 1),
     Table(
-        "job",
-        ("seq", "lane", "state", "priority", "attempt", "attempts_max", "token", "event_count", "created_at", "run_after",
-         "started_at", "finished_at", "result", "reason", "progress", "meter"),
+        "body",
+        ("seq", "id", "lane", "priority", "attempts_max", "created_at", "scheduled_for", "arguments", "key", "tags", "meta",
+         "parent", "callback"),
+        1,
+    ),
+    Table(
+        "moved",
+        ("seq", "lane", "state", "attempt", "token", "event_count", "run_after", "started_at", "finished_at", "result", "reason",
+         "progress", "meter"),
         1,
     ),
     Table("ready", ("lane", "priority", "seq"), 3),
@@ -119,7 +124,7 @@ def move(source: Side, target: Side, tell: Tell | None = None) -> Moved:
                 f"{target.shown} is not equal to {source.shown} after the move ({_first_difference(source, target)}); "
                 "the source is as it was: run the move again"
             )
-        target.end(_last(source, "job"), _last(source, "lane"))
+        target.end(_last(source, "body"), _last(source, "lane"))
     return Moved(counts, written, sums[0])
 
 
@@ -149,7 +154,7 @@ def _check(source: Side, target: Side) -> None:
         raise Conflict(
             f"{target.shown} holds part of another database that is being moved there; end that move, or use an empty one"
         )
-    if begun is None and (jobs := target.count(_named("job"))):
+    if begun is None and (jobs := target.count(_named("body"))):
         raise Conflict(f"{target.shown} has {jobs:,} job(s) already; a move needs an empty database")
 
 

@@ -1,8 +1,8 @@
--- The layout. A job's row is written in place; which jobs are ready, scheduled, running or finished is kept in narrow
--- tables of their own, so that a claim never sees history, and a blocked job can leave the ready table.
+-- The layout. What a job was enqueued with is apart from what has changed since; which jobs are ready, scheduled, running or
+-- finished is kept in narrow tables of their own, so that a claim never sees history, and a blocked job can leave the ready table.
 -- Times are microseconds since 1970, by the server's clock.
 --
--- Who moves a job locks in this order: the row of its key, its narrow row, its own row. Text that is looked up is compared
+-- Who moves a job locks in this order: the row of its key, its narrow row, then what has changed about it. Text that is looked up is compared
 -- byte by byte (COLLATE "C"): faster, and no update of the system's locales can spoil an index.
 
 -- Every transaction that adds jobs takes a run of 4096 numbers for itself: consecutive ones, and nobody waits for them.
@@ -31,33 +31,16 @@ CREATE TABLE holdfast.lane (
     UNIQUE (queue, task)
 );
 
--- What changes about a job. No index but the primary key, and room in every page for the two moves that a job makes: each is
--- written beside the old row and touches no index (HOT). At fillfactor 50 one move in eight found no room.
-CREATE TABLE holdfast.job (
-    seq          bigint PRIMARY KEY,
-    created_at   bigint NOT NULL,
-    run_after    bigint,
-    started_at   bigint,
-    finished_at  bigint,
-    lane         integer NOT NULL,
-    priority     integer NOT NULL,
-    attempt      integer NOT NULL DEFAULT 0,
-    attempts_max integer NOT NULL,
-    token        integer NOT NULL DEFAULT 0,
-    event_count  integer NOT NULL DEFAULT 1,
-    state        text NOT NULL,
-    result       text,
-    reason       text,
-    progress     text,
-    meter        text
-) WITH (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
-
--- What does not change: written once, however large, and never again. It is the job's first event, too, which is not written
--- a second time: number 1, at `created_at`; `scheduled_for` is set where that was to wait for a time.
+-- What a job was enqueued with: written once, however large, and never again. It is the job's first event, too, which is not
+-- written a second time: number 1, at `created_at`; `scheduled_for` is set where that was to wait for a time.
 CREATE TABLE holdfast.body (
     seq           bigint PRIMARY KEY,
     tx            xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    created_at    bigint NOT NULL,
     scheduled_for bigint,
+    lane          integer NOT NULL,
+    priority      integer NOT NULL,
+    attempts_max  integer NOT NULL,
     id            text COLLATE "C" NOT NULL UNIQUE,
     arguments     text NOT NULL,
     key           text COLLATE "C",
@@ -68,6 +51,35 @@ CREATE TABLE holdfast.body (
 );
 
 CREATE INDEX body_parent ON holdfast.body (parent, seq) WHERE parent IS NOT NULL;
+
+-- What has changed about a job since. There is no row until its first move, which is to run in most cases; no index but the primary
+-- key, and room in every page for the move after that: it is written beside the old row and touches no index (HOT).
+CREATE TABLE holdfast.moved (
+    seq         bigint PRIMARY KEY,
+    run_after   bigint,
+    started_at  bigint,
+    finished_at bigint,
+    lane        integer NOT NULL,
+    attempt     integer NOT NULL DEFAULT 0,
+    token       integer NOT NULL DEFAULT 0,
+    event_count integer NOT NULL,
+    state       text NOT NULL,
+    result      text,
+    reason      text,
+    progress    text,
+    meter       text
+) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+
+-- Both together: a job as it stands.
+CREATE VIEW holdfast.job AS
+SELECT body.seq, body.id, body.lane, body.priority, body.attempts_max, body.created_at, body.scheduled_for, body.arguments,
+       body.key, body.tags, body.meta, body.parent, body.callback,
+       coalesce(moved.state, CASE WHEN body.scheduled_for IS NULL THEN 'ready' ELSE 'scheduled' END) AS state,
+       coalesce(moved.attempt, 0) AS attempt, coalesce(moved.token, 0) AS token, coalesce(moved.event_count, 1) AS event_count,
+       CASE WHEN moved.seq IS NULL THEN body.scheduled_for ELSE moved.run_after END AS run_after,
+       moved.started_at, moved.finished_at, moved.result, moved.reason, moved.progress, moved.meter
+  FROM holdfast.body AS body
+  LEFT JOIN holdfast.moved AS moved ON moved.seq = body.seq;
 
 -- Rows of the narrow tables come and go, and are never updated. They are vacuumed early and without pauses, and keep their
 -- empty pages: to give these back would lock the table.
@@ -209,31 +221,28 @@ CREATE TABLE holdfast.move (
 -- For our own reads: every column of a job, its lane by name, its failed attempts, and how telling of its end goes on: the state
 -- of the newest job that does it. (Its queue is written in two parts, for it is no table of the schema.)
 CREATE VIEW holdfast.browse AS
-SELECT job.seq, body.id, lane.task, lane.queue, job.lane, job.state, job.priority, job.attempt, job.attempts_max, job.token,
-       job.event_count, body.arguments, job.result, job.reason, job.progress, job.meter, body.key, body.tags, body.meta,
-       body.parent, job.created_at, job.run_after, job.started_at, job.finished_at,
+SELECT job.seq, job.id, lane.task, lane.queue, job.lane, job.state, job.priority, job.attempt, job.attempts_max, job.token,
+       job.event_count, job.arguments, job.result, job.reason, job.progress, job.meter, job.key, job.tags, job.meta,
+       job.parent, job.created_at, job.run_after, job.started_at, job.finished_at,
        (SELECT json_agg(json_build_array(at, attempt, kind, message, traceback) ORDER BY token)
           FROM holdfast.error WHERE error.job = job.seq)::text AS errors,
-       body.callback,
-       CASE WHEN body.callback IS NOT NULL AND job.finished_at IS NOT NULL
+       job.callback,
+       CASE WHEN job.callback IS NOT NULL AND job.finished_at IS NOT NULL
             THEN (SELECT telling.state
-                    FROM holdfast.body AS child
-                    JOIN holdfast.job AS telling ON telling.seq = child.seq
+                    FROM holdfast.job AS telling
                     JOIN holdfast.lane AS its ON its.lane = telling.lane AND its.queue = 'holdfast' || '.callbacks'
-                   WHERE child.parent = body.id ORDER BY child.seq DESC LIMIT 1)
+                   WHERE telling.parent = job.id ORDER BY telling.seq DESC LIMIT 1)
        END AS callback_state
   FROM holdfast.job AS job
-  JOIN holdfast.body AS body ON body.seq = job.seq
   JOIN holdfast.lane AS lane ON lane.lane = job.lane;
 
 -- For people: SELECT * FROM holdfast.jobs.
 CREATE VIEW holdfast.jobs AS
-SELECT body.id, lane.task, lane.queue, job.state, job.priority, job.attempt, job.attempts_max, body.arguments, job.result,
-       job.reason AS error, job.progress, job.meter, body.key, body.tags, body.meta, body.parent, body.callback,
+SELECT job.id, lane.task, lane.queue, job.state, job.priority, job.attempt, job.attempts_max, job.arguments, job.result,
+       job.reason AS error, job.progress, job.meter, job.key, job.tags, job.meta, job.parent, job.callback,
        to_timestamp(job.created_at / 1000000.0) AS created_at,
        to_timestamp(job.run_after / 1000000.0) AS run_after,
        to_timestamp(job.started_at / 1000000.0) AS started_at,
        to_timestamp(job.finished_at / 1000000.0) AS finished_at
   FROM holdfast.job AS job
-  JOIN holdfast.body AS body ON body.seq = job.seq
   JOIN holdfast.lane AS lane ON lane.lane = job.lane;

@@ -1,1 +1,1 @@
-DELETE FROM holdfast.job WHERE seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])
+DELETE FROM holdfast.moved WHERE seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])

@@ -1,9 +1,8 @@
 -- What is told of jobs that have ended, to those who asked to be told.
-SELECT job.seq, body.id, lane.task, lane.queue, job.state, job.attempt, job.event_count, job.created_at, job.finished_at,
-       job.result, job.reason, body.key, body.tags, body.meta, body.callback
+SELECT job.seq, job.id, lane.task, lane.queue, job.state, job.attempt, job.event_count, job.created_at, job.finished_at,
+       job.result, job.reason, job.key, job.tags, job.meta, job.callback
   FROM json_array_elements_text(:seqs::json) AS wanted (seq)
   JOIN holdfast.job AS job ON job.seq = wanted.seq::bigint
-  JOIN holdfast.body AS body ON body.seq = job.seq
   JOIN holdfast.lane AS lane ON lane.lane = job.lane
- WHERE body.callback IS NOT NULL
+ WHERE job.callback IS NOT NULL
  ORDER BY job.seq

@@ -1,7 +1,7 @@
 -- What was committed between two snapshots, added up: [lane, kind, how many, microseconds]. Starts come one by one, with how long
 -- the job had been ready, and so do ends of runs, with how long it had run; the rest has no time.
 WITH fresh AS MATERIALIZED (
-    SELECT event.job, event.number, event.kind, event.at, job.lane, job.created_at, job.started_at
+    SELECT event.job, event.number, event.kind, event.at, body.lane, body.created_at, moved.started_at
       FROM (SELECT job, number, kind, at FROM holdfast.event
              WHERE tx >= pg_snapshot_xmax(:since::text::pg_snapshot) AND tx < pg_snapshot_xmax(:upto::text::pg_snapshot)
                AND pg_visible_in_snapshot(tx, :upto::text::pg_snapshot)
@@ -9,22 +9,22 @@ WITH fresh AS MATERIALIZED (
             SELECT job, number, kind, at FROM holdfast.event
              WHERE tx = ANY (ARRAY(SELECT pg_snapshot_xip(:since::text::pg_snapshot)))
                AND pg_visible_in_snapshot(tx, :upto::text::pg_snapshot)) AS event
-      JOIN holdfast.job AS job ON job.seq = event.job
+      JOIN holdfast.body AS body ON body.seq = event.job
+      JOIN holdfast.moved AS moved ON moved.seq = event.job
 ),
 made AS (
-    SELECT seq, scheduled_for FROM holdfast.body
+    SELECT lane, scheduled_for FROM holdfast.body
      WHERE tx >= pg_snapshot_xmax(:since::text::pg_snapshot) AND tx < pg_snapshot_xmax(:upto::text::pg_snapshot)
        AND pg_visible_in_snapshot(tx, :upto::text::pg_snapshot)
     UNION ALL
-    SELECT seq, scheduled_for FROM holdfast.body
+    SELECT lane, scheduled_for FROM holdfast.body
      WHERE tx = ANY (ARRAY(SELECT pg_snapshot_xip(:since::text::pg_snapshot)))
        AND pg_visible_in_snapshot(tx, :upto::text::pg_snapshot)
 )
 SELECT coalesce(json_agg(json_build_array(lane, kind, number, micros)), '[]')::text
-  FROM (SELECT job.lane, CASE WHEN made.scheduled_for IS NULL THEN 'enqueued' ELSE 'scheduled' END AS kind,
+  FROM (SELECT made.lane, CASE WHEN made.scheduled_for IS NULL THEN 'enqueued' ELSE 'scheduled' END AS kind,
                count(*) AS number, NULL::bigint AS micros
           FROM made
-          JOIN holdfast.job AS job ON job.seq = made.seq
          GROUP BY 1, 2
         UNION ALL
         SELECT lane, kind, count(*), NULL

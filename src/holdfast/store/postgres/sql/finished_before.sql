@@ -19,7 +19,7 @@ ours AS MATERIALIZED (
 aged AS (
     SELECT old.seq, row_number() OVER by_age AS place, sum(job.event_count) OVER by_age AS events
       FROM old
-     CROSS JOIN LATERAL (SELECT event_count FROM holdfast.job WHERE seq = old.seq OFFSET 0) AS job
+     CROSS JOIN LATERAL (SELECT event_count FROM holdfast.moved WHERE seq = old.seq OFFSET 0) AS job
      WHERE old.seq NOT IN (SELECT seq FROM keyed EXCEPT SELECT seq FROM ours)
     WINDOW by_age AS (ORDER BY old.finished_at, old.seq)
 )

@@ -1,5 +1,2 @@
-SELECT job.seq, job.state, job.token, job.event_count, job.priority, job.run_after, job.finished_at, job.lane, body.key,
-       body.callback
-  FROM holdfast.body AS body
-  JOIN holdfast.job AS job ON job.seq = body.seq
- WHERE body.id = :id::text
+SELECT seq, state, token, event_count, priority, run_after, finished_at, lane, key, callback
+  FROM holdfast.job WHERE id = :id::text

@@ -2,14 +2,13 @@ SELECT found.*
   FROM (SELECT tag.seq
           FROM holdfast.tag AS tag
           JOIN holdfast.job AS job ON job.seq = tag.seq
-          JOIN holdfast.body AS body ON body.seq = tag.seq
           JOIN holdfast.lane AS lane ON lane.lane = job.lane
          WHERE tag.tag = :tag::text
            AND (:cursor::bigint IS NULL OR tag.seq * :direction::bigint > :cursor::bigint * :direction::bigint)
            AND (:state::text IS NULL OR job.state = :state::text)
            AND (:queue::text IS NULL OR lane.queue = :queue::text)
            AND (:task::text IS NULL OR lane.task = :task::text)
-           AND (:parent::text IS NULL OR body.parent = :parent::text)
+           AND (:parent::text IS NULL OR job.parent = :parent::text)
          ORDER BY tag.seq * :direction::bigint LIMIT :limit::bigint) AS page
  CROSS JOIN LATERAL (SELECT * FROM holdfast.browse WHERE browse.seq = page.seq OFFSET 0) AS found
  ORDER BY found.seq * :direction::bigint

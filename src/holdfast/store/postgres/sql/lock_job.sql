@@ -1,9 +1,6 @@
 -- The row of the narrow table that the job is in: nobody else can move the job then. None comes back if somebody just did.
 WITH seen AS MATERIALIZED (
-    SELECT job.seq, job.state, job.lane, job.priority, job.run_after, job.finished_at
-      FROM holdfast.body AS body
-      JOIN holdfast.job AS job ON job.seq = body.seq
-     WHERE body.id = :id::text
+    SELECT seq, state, lane, priority, run_after, finished_at FROM holdfast.job WHERE id = :id::text
 ),
 ready AS MATERIALIZED (
     SELECT narrow.seq
@@ -30,10 +27,10 @@ finished AS MATERIALIZED (
        FOR UPDATE OF narrow
 ),
 waiting AS MATERIALIZED (
-    SELECT job.seq
-      FROM seen JOIN holdfast.job AS job ON job.seq = seen.seq
-     WHERE seen.state = 'waiting' AND job.state = 'waiting'
-       FOR UPDATE OF job
+    SELECT moved.seq
+      FROM seen JOIN holdfast.moved AS moved ON moved.seq = seen.seq
+     WHERE seen.state = 'waiting' AND moved.state = 'waiting'
+       FOR UPDATE OF moved
 )
 SELECT seq FROM ready
 UNION ALL SELECT seq FROM scheduled

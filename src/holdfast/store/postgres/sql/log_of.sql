@@ -1,5 +1,2 @@
 -- A job's first event, where the others are kept, how many there are, and whether more will come.
-SELECT job.seq, job.created_at, body.scheduled_for, job.event_count, job.state
-  FROM holdfast.body AS body
-  JOIN holdfast.job AS job ON job.seq = body.seq
- WHERE body.id = :id::text
+SELECT seq, created_at, scheduled_for, event_count, state FROM holdfast.job WHERE id = :id::text

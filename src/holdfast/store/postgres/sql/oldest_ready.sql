@@ -5,12 +5,11 @@ WITH RECURSIVE filled (lane) AS (
     UNION ALL
     SELECT (SELECT min(ready.lane) FROM holdfast.ready WHERE ready.lane > filled.lane) FROM filled WHERE filled.lane IS NOT NULL
 )
-SELECT lane.queue, lane.task, body.id, coalesce(event.at, job.created_at)
+SELECT lane.queue, lane.task, job.id, coalesce(event.at, job.created_at)
   FROM filled
   JOIN holdfast.lane AS lane ON lane.lane = filled.lane
  CROSS JOIN LATERAL (
        SELECT ready.seq FROM holdfast.ready
         WHERE ready.lane = filled.lane ORDER BY ready.lane, ready.priority, ready.seq LIMIT 1) AS first
   JOIN holdfast.job AS job ON job.seq = first.seq
-  JOIN holdfast.body AS body ON body.seq = first.seq
   LEFT JOIN holdfast.event AS event ON event.job = job.seq AND event.number = job.event_count

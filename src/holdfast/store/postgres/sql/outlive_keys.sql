@@ -2,7 +2,7 @@
 UPDATE holdfast.key AS held
    SET ended = job.state
   FROM holdfast.body AS body
-  JOIN holdfast.job AS job ON job.seq = body.seq
+  JOIN holdfast.moved AS job ON job.seq = body.seq
  WHERE body.seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])
    AND held.key = body.key AND held.seq = body.seq
    AND (held.scope = 'forever' OR (held.scope = 'seconds' AND held.until > :now::bigint))

@@ -1,2 +1,2 @@
 INSERT INTO holdfast.ready (lane, priority, seq)
-SELECT lane, priority, seq FROM holdfast.job WHERE seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])
+SELECT lane, priority, seq FROM holdfast.body WHERE seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])

@@ -1,6 +1,6 @@
 -- The job's row and its event at once. results: {seq: result}
 WITH ended AS (
-    UPDATE holdfast.job
+    UPDATE holdfast.moved
        SET state = 'succeeded', finished_at = :now::bigint, event_count = event_count + 1, reason = NULL,
            result = (SELECT :results::jsonb) ->> seq::text
      WHERE seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])

@@ -1,5 +1,5 @@
 -- Of a job that fails endlessly the newest :keep are kept.
 DELETE FROM holdfast.error AS error
- USING holdfast.job AS job
+ USING holdfast.moved AS job
  WHERE job.seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])
    AND error.job = job.seq AND error.token <= job.token - :keep::integer

@@ -1,5 +1,5 @@
--- The layout. A job's row is written in place; which jobs are ready, scheduled, running or finished is kept in narrow
--- tables of their own, so that a claim never sees history, and a blocked job can leave the ready table.
+-- The layout. What a job was enqueued with is apart from what has changed since; which jobs are ready, scheduled, running or
+-- finished is kept in narrow tables of their own, so that a claim never sees history, and a blocked job can leave the ready table.
 -- Times are microseconds: wall clock since 1970, but `*_tick`, which count from the boot named beside them.
 
 -- Numbers that were given out. A new job takes the next after the newest one that is left; when jobs are deleted their
@@ -26,41 +26,53 @@ CREATE TABLE holdfast_lane (
     UNIQUE (queue, task)
 );
 
--- What changes about a job: small rows, for every move rewrites one.
-CREATE TABLE holdfast_job (
-    seq          INTEGER PRIMARY KEY,
-    lane         INTEGER NOT NULL,
-    state        TEXT NOT NULL, -- no CHECK: SQLite evaluates it for 1.7 microseconds at every move
-    priority     INTEGER NOT NULL,
-    attempt      INTEGER NOT NULL DEFAULT 0,
-    attempts_max INTEGER NOT NULL,
-    token        INTEGER NOT NULL DEFAULT 0,
-    event_count  INTEGER NOT NULL DEFAULT 1,
-    created_at   INTEGER NOT NULL,
-    run_after    INTEGER,
-    started_at   INTEGER,
-    finished_at  INTEGER,
-    result       TEXT,
-    reason       TEXT,
-    progress     TEXT,
-    meter        TEXT
-);
-
--- What does not change: written once, however large, and never again. It is the job's first event, too, which is not written
--- a second time: number 1, at `created_at`; `scheduled_for` is set where that was to wait for a time.
+-- What a job was enqueued with: written once, however large, and never again. It is the job's first event, too, which is not
+-- written a second time: number 1, at `created_at`; `scheduled_for` is set where that was to wait for a time.
 CREATE TABLE holdfast_body (
     seq           INTEGER PRIMARY KEY,
     id            TEXT NOT NULL UNIQUE,
+    lane          INTEGER NOT NULL,
+    priority      INTEGER NOT NULL,
+    attempts_max  INTEGER NOT NULL,
+    created_at    INTEGER NOT NULL,
+    scheduled_for INTEGER,
     arguments     TEXT NOT NULL,
     key           TEXT,
     tags          TEXT,
     meta          TEXT,
     parent        TEXT,
-    callback      TEXT,
-    scheduled_for INTEGER
+    callback      TEXT
 );
 
 CREATE INDEX holdfast_body_parent ON holdfast_body (parent, seq) WHERE parent IS NOT NULL;
+
+-- What has changed about a job since: small rows, for every move rewrites one. There is none until the first.
+CREATE TABLE holdfast_moved (
+    seq         INTEGER PRIMARY KEY,
+    lane        INTEGER NOT NULL,
+    state       TEXT NOT NULL, -- no CHECK: SQLite evaluates it for 1.7 microseconds at every move
+    attempt     INTEGER NOT NULL DEFAULT 0,
+    token       INTEGER NOT NULL DEFAULT 0,
+    event_count INTEGER NOT NULL,
+    run_after   INTEGER,
+    started_at  INTEGER,
+    finished_at INTEGER,
+    result      TEXT,
+    reason      TEXT,
+    progress    TEXT,
+    meter       TEXT
+);
+
+-- Both together: a job as it stands.
+CREATE VIEW holdfast_job AS
+SELECT body.seq, body.id, body.lane, body.priority, body.attempts_max, body.created_at, body.scheduled_for, body.arguments,
+       body.key, body.tags, body.meta, body.parent, body.callback,
+       coalesce(moved.state, CASE WHEN body.scheduled_for IS NULL THEN 'ready' ELSE 'scheduled' END) AS state,
+       coalesce(moved.attempt, 0) AS attempt, coalesce(moved.token, 0) AS token, coalesce(moved.event_count, 1) AS event_count,
+       CASE WHEN moved.seq IS NULL THEN body.scheduled_for ELSE moved.run_after END AS run_after,
+       moved.started_at, moved.finished_at, moved.result, moved.reason, moved.progress, moved.meter
+  FROM holdfast_body AS body
+  LEFT JOIN holdfast_moved AS moved ON moved.seq = body.seq;
 
 CREATE TABLE holdfast_ready (
     lane     INTEGER NOT NULL,
@@ -179,49 +191,41 @@ CREATE TABLE holdfast_move (
 
 -- One statement writes a whole job that is ready and has nothing special about it: a fifth of what an enqueue costs.
 CREATE VIEW holdfast_new_job AS
-SELECT job.seq, job.lane, job.state, job.priority, job.attempts_max, job.created_at, body.id, body.arguments, body.meta,
-       body.parent
-  FROM holdfast_job AS job
-  JOIN holdfast_body AS body ON body.seq = job.seq;
+SELECT id, lane, priority, attempts_max, created_at, arguments, meta, parent FROM holdfast_body;
 
 CREATE TRIGGER holdfast_add_job INSTEAD OF INSERT ON holdfast_new_job BEGIN
-    INSERT INTO holdfast_job (seq, lane, state, priority, attempts_max, created_at)
-    SELECT max(value, coalesce((SELECT max(seq) FROM holdfast_job), 0)) + 1,
-           new.lane, new.state, new.priority, new.attempts_max, new.created_at
+    INSERT INTO holdfast_body (seq, id, lane, priority, attempts_max, created_at, arguments, meta, parent)
+    SELECT max(value, coalesce((SELECT max(seq) FROM holdfast_body), 0)) + 1,
+           new.id, new.lane, new.priority, new.attempts_max, new.created_at, new.arguments, new.meta, new.parent
       FROM holdfast_counter WHERE name = 'job';
-    INSERT INTO holdfast_body (seq, id, arguments, meta, parent)
-    VALUES (last_insert_rowid(), new.id, new.arguments, new.meta, new.parent);
     INSERT INTO holdfast_ready (lane, priority, seq) VALUES (new.lane, new.priority, last_insert_rowid());
 END;
 
 -- For our own reads: every column of a job, its lane by name, its failed attempts, and how telling of its end goes on: the state
 -- of the newest job that does it.
 CREATE VIEW holdfast_browse AS
-SELECT job.seq, body.id, lane.task, lane.queue, job.lane, job.state, job.priority, job.attempt, job.attempts_max, job.token,
-       job.event_count, body.arguments, job.result, job.reason, job.progress, job.meter, body.key, body.tags, body.meta,
-       body.parent, job.created_at, job.run_after, job.started_at, job.finished_at,
+SELECT job.seq, job.id, lane.task, lane.queue, job.lane, job.state, job.priority, job.attempt, job.attempts_max, job.token,
+       job.event_count, job.arguments, job.result, job.reason, job.progress, job.meter, job.key, job.tags, job.meta,
+       job.parent, job.created_at, job.run_after, job.started_at, job.finished_at,
        (SELECT json_group_array(json_array(at, attempt, kind, message, traceback))
           FROM (SELECT error.* FROM holdfast_error AS error WHERE error.job = job.seq ORDER BY error.token)) AS errors,
-       body.callback,
-       CASE WHEN body.callback IS NOT NULL AND job.finished_at IS NOT NULL
+       job.callback,
+       CASE WHEN job.callback IS NOT NULL AND job.finished_at IS NOT NULL
             THEN (SELECT telling.state
-                    FROM holdfast_body AS child
-                    JOIN holdfast_job AS telling ON telling.seq = child.seq
+                    FROM holdfast_job AS telling
                     JOIN holdfast_lane AS its ON its.lane = telling.lane AND its.queue = 'holdfast.callbacks'
-                   WHERE child.parent = body.id ORDER BY child.seq DESC LIMIT 1)
+                   WHERE telling.parent = job.id ORDER BY telling.seq DESC LIMIT 1)
        END AS callback_state
   FROM holdfast_job AS job
-  JOIN holdfast_body AS body ON body.seq = job.seq
   JOIN holdfast_lane AS lane ON lane.lane = job.lane;
 
 -- For people: SELECT * FROM holdfast_jobs.
 CREATE VIEW holdfast_jobs AS
-SELECT body.id, lane.task, lane.queue, job.state, job.priority, job.attempt, job.attempts_max, body.arguments, job.result,
-       job.reason AS error, job.progress, job.meter, body.key, body.tags, body.meta, body.parent, body.callback,
+SELECT job.id, lane.task, lane.queue, job.state, job.priority, job.attempt, job.attempts_max, job.arguments, job.result,
+       job.reason AS error, job.progress, job.meter, job.key, job.tags, job.meta, job.parent, job.callback,
        datetime(job.created_at / 1000000, 'unixepoch') AS created_at,
        datetime(job.run_after / 1000000, 'unixepoch') AS run_after,
        datetime(job.started_at / 1000000, 'unixepoch') AS started_at,
        datetime(job.finished_at / 1000000, 'unixepoch') AS finished_at
   FROM holdfast_job AS job
-  JOIN holdfast_body AS body ON body.seq = job.seq
   JOIN holdfast_lane AS lane ON lane.lane = job.lane;

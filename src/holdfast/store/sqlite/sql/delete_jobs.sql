@@ -1,1 +1,1 @@
-DELETE FROM holdfast_job WHERE seq IN (SELECT value FROM json_each(:seqs))
+DELETE FROM holdfast_moved WHERE seq IN (SELECT value FROM json_each(:seqs))

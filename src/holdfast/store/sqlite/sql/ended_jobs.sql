@@ -1,9 +1,8 @@
 -- What is told of jobs that have ended, to those who asked to be told.
-SELECT job.seq, body.id, lane.task, lane.queue, job.state, job.attempt, job.event_count, job.created_at, job.finished_at,
-       job.result, job.reason, body.key, body.tags, body.meta, body.callback
+SELECT job.seq, job.id, lane.task, lane.queue, job.state, job.attempt, job.event_count, job.created_at, job.finished_at,
+       job.result, job.reason, job.key, job.tags, job.meta, job.callback
   FROM json_each(:seqs) AS wanted
   JOIN holdfast_job AS job ON job.seq = wanted.value
-  JOIN holdfast_body AS body ON body.seq = job.seq
   JOIN holdfast_lane AS lane ON lane.lane = job.lane
- WHERE body.callback IS NOT NULL
+ WHERE job.callback IS NOT NULL
  ORDER BY job.seq

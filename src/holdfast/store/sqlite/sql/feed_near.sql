@@ -10,9 +10,8 @@ WITH page AS MATERIALIZED (
      WHERE (job, number) > (:job, :number)
      ORDER BY job, number LIMIT :limit
 )
-SELECT page.job, page.number, body.id, event.kind, coalesce(event.at, job.created_at), event.data, body.scheduled_for
+SELECT page.job, page.number, body.id, event.kind, coalesce(event.at, body.created_at), event.data, body.scheduled_for
   FROM page
   LEFT JOIN holdfast_body AS body ON body.seq = page.job
-  LEFT JOIN holdfast_job AS job ON job.seq = page.job
   LEFT JOIN holdfast_event AS event ON event.job = page.job AND event.number = page.number
  ORDER BY page.job, page.number

@@ -5,7 +5,7 @@ SELECT (SELECT mark FROM holdfast_place), now.seq || ':' || now.position, '0:0',
        min(:near, CASE WHEN :since IS NULL THEN 0
                        WHEN :upto IS NULL THEN now.seq - since.seq + now.position - since.position
                        ELSE upto.seq - since.seq + upto.position - since.position END)
-  FROM (SELECT max(value, coalesce((SELECT max(seq) FROM holdfast_job), 0)) AS seq,
+  FROM (SELECT max(value, coalesce((SELECT max(seq) FROM holdfast_body), 0)) AS seq,
                coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'holdfast_event'), 0) AS position
           FROM holdfast_counter WHERE name = 'job') AS now,
        (SELECT CAST(:since AS INTEGER) AS seq, CAST(substr(:since, instr(:since, ':') + 1) AS INTEGER) AS position) AS since,

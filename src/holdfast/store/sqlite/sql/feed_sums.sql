@@ -1,17 +1,17 @@
 -- What came between two places (newest job:newest event), added up: [lane, kind, how many, microseconds]. Starts come one by one,
 -- with how long the job had been ready, and so do ends of runs, with how long it had run; the rest has no time.
 WITH fresh AS MATERIALIZED (
-    SELECT event.job, event.number, event.kind, event.at, job.lane, job.created_at, job.started_at
+    SELECT event.job, event.number, event.kind, event.at, body.lane, body.created_at, moved.started_at
       FROM holdfast_event AS event
-     CROSS JOIN holdfast_job AS job ON job.seq = event.job
+     CROSS JOIN holdfast_body AS body ON body.seq = event.job
+     CROSS JOIN holdfast_moved AS moved ON moved.seq = event.job
      WHERE event.position > CAST(substr(:since, instr(:since, ':') + 1) AS INTEGER)
        AND event.position <= CAST(substr(:upto, instr(:upto, ':') + 1) AS INTEGER)
 )
 SELECT json_group_array(json_array(lane, kind, number, micros))
-  FROM (SELECT job.lane, CASE WHEN body.scheduled_for IS NULL THEN 'enqueued' ELSE 'scheduled' END AS kind,
+  FROM (SELECT body.lane, CASE WHEN body.scheduled_for IS NULL THEN 'enqueued' ELSE 'scheduled' END AS kind,
                count(*) AS number, NULL AS micros
           FROM holdfast_body AS body
-         CROSS JOIN holdfast_job AS job ON job.seq = body.seq
          WHERE body.seq > CAST(:since AS INTEGER) AND body.seq <= CAST(:upto AS INTEGER)
          GROUP BY 1, 2
         UNION ALL

@@ -1,5 +1,1 @@
-SELECT job.seq, job.state, job.token, job.event_count, job.priority, job.run_after, job.finished_at, job.lane, body.key,
-       body.callback
-  FROM holdfast_body AS body
-  JOIN holdfast_job AS job ON job.seq = body.seq
- WHERE body.id = :id
+SELECT seq, state, token, event_count, priority, run_after, finished_at, lane, key, callback FROM holdfast_job WHERE id = :id

@@ -1,7 +1,7 @@
 -- Keys whose scope is longer than their jobs' lives stay when these are pruned, with the state in which the job ended.
 UPDATE holdfast_key
    SET ended = job.state
-  FROM holdfast_job AS job
+  FROM holdfast_moved AS job
  WHERE job.seq = holdfast_key.seq
    AND (scope = 'forever' OR (scope = 'seconds' AND until > :now))
    AND NOT (failed = 'free' AND job.state = 'failed')
