@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import tracemalloc
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import pytest
 
-from holdfast import Conflict, JobNotFound, Key, NewJob, State
+from holdfast import Conflict, JobNotFound, Key, NewJob, State, StoreUnavailable
 from holdfast.domain.bounds import ENQUEUE_BATCH_MAX
+from holdfast.testing.crash import Crash, CrashPoint
 from tests.conformance.world import World
 
 COUNT = ENQUEUE_BATCH_MAX * 2 + 5
 
 
-def test_a_generator_is_read_chunk_by_chunk_and_each_chunk_is_committed(store: World) -> None:
-    stored = []
+def test_a_generator_is_read_chunk_by_chunk_while_the_chunk_before_is_committed(store: World) -> None:
+    stored: list[int] = []
 
     def source() -> Iterator[NewJob]:
         for n in range(COUNT):
@@ -24,9 +29,79 @@ def test_a_generator_is_read_chunk_by_chunk_and_each_chunk_is_committed(store: W
             yield store.add.bind(n)
 
     batch = store.app.enqueue_many(source())
-    assert stored == [0, ENQUEUE_BATCH_MAX, 2 * ENQUEUE_BATCH_MAX]
+    assert [had >= part * ENQUEUE_BATCH_MAX for part, had in enumerate(stored, -1)] == [True, True, True]
     assert len(batch) == batch.created == COUNT
     assert len(set(batch.ids)) == COUNT
+    assert [job.id for job in store.app.jobs(limit=1_000, newest=False)] == list(batch.ids[:1_000])
+
+
+def test_the_next_chunk_is_made_while_one_is_written(store: World) -> None:
+    store.add.enqueue(0)
+    made, written = Event(), Event()
+
+    def hold(_: str) -> None:
+        assert made.wait(10), "nobody makes jobs meanwhile"
+        written.set()
+
+    def source() -> Iterator[NewJob]:
+        for n in range(COUNT):
+            if n == ENQUEUE_BATCH_MAX:
+                assert not written.is_set()
+                made.set()
+            yield store.add.bind(n)
+
+    with CrashPoint(store.app, at="begin", does=hold) as point:
+        assert len(store.app.enqueue_many(source())) == COUNT
+    assert point.hit
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3])
+def test_a_chunk_that_cannot_be_written_ends_it_and_those_before_are_kept(store: World, nth: int) -> None:
+    store.add.enqueue(0)
+    read = []
+
+    def source() -> Iterator[NewJob]:
+        for n in range(2 * COUNT):
+            read.append(n)
+            yield store.add.bind(n)
+
+    with CrashPoint(store.app, at="begin", nth=nth), pytest.raises(Crash):
+        store.app.enqueue_many(source())
+    assert store.app.stats() == {"add": {"ready": 1 + (nth - 1) * ENQUEUE_BATCH_MAX}}
+    assert len(read) <= (nth + 1) * ENQUEUE_BATCH_MAX
+    assert not [each for each in threading.enumerate() if each.name.startswith("holdfast-ahead")]
+
+
+@pytest.mark.parametrize("nth", [1, 3])
+def test_the_same_in_an_event_loop(store: World, nth: int) -> None:
+    store.add.enqueue(0)
+
+    async def run() -> None:
+        with CrashPoint(store.app, at="begin", nth=nth), pytest.raises(StoreUnavailable, match="interrupted"):
+            await store.app.aenqueue_many(store.add.bind(n) for n in range(2 * COUNT))
+        batch = await store.app.aenqueue_many(store.add.bind(n) for n in range(COUNT))
+        assert [job.id async for job in batch] == list(batch.ids)
+
+    asyncio.run(run())
+    assert store.app.stats() == {"add": {"ready": 1 + (nth - 1) * ENQUEUE_BATCH_MAX + COUNT}}
+
+
+def test_where_no_thread_can_be_started_one_does_both(store: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the interpreter is about to end."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", refuse)
+    assert store.app.enqueue_many(store.add.bind(n) for n in range(COUNT)).created == COUNT
+
+
+def test_arguments_that_were_not_made_by_bind_are_kept_as_they_are(store: World) -> None:
+    by_hand = NewJob(store.add.options, '{\n"a": 1\n}')
+    store.add.enqueue(-1)
+    store.app.enqueue_many([store.add.bind(0), by_hand, store.add.bind(2)])
+    assert [job.arguments["a"] for job in store.app.jobs(newest=False)] == [-1, 0, 1, 2]
+    assert [store.claim().job.arguments_json for _ in range(4)][1:] == ['{"a":0}', by_hand.arguments, '{"a":2}']
 
 
 def test_a_batch_is_read_lazily_and_shows_jobs_as_they_are_now(store: World) -> None:

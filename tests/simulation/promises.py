@@ -287,7 +287,7 @@ def a_crash_leaves_nothing_half_written(world: World) -> None:
     before = world.everything()
     with CrashPoint(world.app, at="add_ready"):
         try:
-            world.app.enqueue_many([world.add.bind(1), world.add.bind(2)])
+            world.app.enqueue_many(world.add.using(tags=["x"]).bind(n) for n in range(2))
         except Crash:
             pass
     assert world.everything() == before

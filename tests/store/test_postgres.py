@@ -359,14 +359,15 @@ def test_another_server_is_not_asked_for_the_fate_of_a_commit(app: Holdfast, url
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_a_single_statement_without_an_answer_makes_one_job(
-    app: Holdfast, url: str, monkeypatch: pytest.MonkeyPatch, after: bool
+@pytest.mark.parametrize(("verb", "count"), [("add_job", 1), ("add_many", 7)])
+def test_a_single_statement_without_an_answer_is_kept_once(
+    app: Holdfast, url: str, monkeypatch: pytest.MonkeyPatch, verb: str, count: int, after: bool
 ) -> None:
-    enqueue(app)  # the lane is known from now on, so that the next one is a single statement
+    enqueue(app)  # the lane is known from now on, so that what follows is a single statement
     run, lost = Connection.run, list[str]()
 
     def losing(connection: Connection, statement: Statement) -> Any:
-        if lost or statement.verb != "add_job":
+        if lost or statement.verb != verb:
             return run(connection, statement)
         lost.append(statement.verb)
         if after:
@@ -375,11 +376,11 @@ def test_a_single_statement_without_an_answer_makes_one_job(
         raise psycopg.OperationalError("server closed the connection unexpectedly")
 
     monkeypatch.setattr(Connection, "run", losing)
-    second = enqueue(app)
-    assert lost == ["add_job"]
-    assert jobs(url) == 2
-    found = app.get(second)
-    assert found is not None
+    task = app.task_named("work")
+    ids = [enqueue(app)] if count == 1 else app.enqueue_many(task.bind(number) for number in range(count)).ids
+    assert lost == [verb]
+    assert jobs(url) == ask(url, "SELECT count(*) FROM holdfast.ready")[0][0] == 1 + count
+    assert all(app.get(id) is not None for id in ids)
 
 
 # Restarts
@@ -565,6 +566,9 @@ def test_a_commit_of_another_process_is_heard(app: Holdfast, url: str) -> None:
         lease = other.claim()
         assert lease is not None
         assert heard(watcher, lambda: other.finish(lease, 1))
+        task = other.task_named("work")
+        assert heard(watcher, lambda: other.enqueue_many([task.bind(1), task.bind(2)]))
+        assert heard(watcher, lambda: task.using(run_after=3600).enqueue(1))
     watcher.close()
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from holdfast.batch import AsyncBatch, Batch
+from holdfast.client.ahead import Ahead, AsyncAhead
 from holdfast.client.asking import Asking
 from holdfast.domain import codec
 from holdfast.domain.bounds import BATCH_BYTES_MAX, ENQUEUE_BATCH_MAX
@@ -16,7 +16,7 @@ from holdfast.domain.text import show
 from holdfast.errors import SettingError
 from holdfast.hooks import Entering
 from holdfast.store import browse
-from holdfast.store.enqueue import Accepted, Plain, enqueue, is_plain
+from holdfast.store.enqueue import Accepted, Plain, enqueue, enqueue_chunk, is_plain
 from holdfast.store.op import Make, Moment, Op
 from holdfast.store.rows import job_of_key
 from holdfast.worker.loading import refuse_while_loading
@@ -62,14 +62,15 @@ class Enqueueing(Asking):
         return self._receipt(job, *await self._door.awrite(self._enqueue_one(job)))
 
     def enqueue_many(self, jobs: Iterable[NewJob]) -> Batch:
-        """Accept any number of jobs in bounded memory: each chunk of at most 2,000 is one transaction."""
+        """Accept any number of jobs in bounded memory: each chunk of at most 2,000 is one transaction, in the order given."""
         refuse_while_loading("enqueues")
         with Entering(self._registry.hooks, None) as entry:
             batch = Batch(self._load)
-            for chunk in _chunks(entry.mark_all(jobs)):
-                for url in _callbacks(chunk):
-                    self.courier.check(url)
-                batch.add(self._door.write(partial(enqueue, jobs=chunk)))
+            with Ahead(self._door.write, self._kept(batch)) as ahead:
+                for chunk in _chunks(entry.mark_all(jobs)):
+                    for url in _callbacks(chunk):
+                        self.courier.check(url)
+                    ahead.put(enqueue_chunk(chunk, self._door.lanes), more=self._goes_on(chunk))
             entry.accepted(batch.ids)
             return batch
 
@@ -78,12 +79,24 @@ class Enqueueing(Asking):
         refuse_while_loading("enqueues")
         with Entering(self._registry.hooks, None) as entry:
             batch = AsyncBatch(self._aload)
-            for chunk in _chunks(entry.mark_all(jobs)):
-                for url in _callbacks(chunk):
-                    await self.courier.acheck(url)
-                batch.add(await self._door.awrite(partial(enqueue, jobs=chunk)))
+            async with AsyncAhead(self._door.awrite, self._kept(batch)) as ahead:
+                for chunk in _chunks(entry.mark_all(jobs)):
+                    for url in _callbacks(chunk):
+                        await self.courier.acheck(url)
+                    await ahead.put(enqueue_chunk(chunk, self._door.lanes), more=self._goes_on(chunk))
             entry.accepted(batch.ids)
             return batch
+
+    def _kept(self, batch: Batch | AsyncBatch) -> Callable[[Accepted], None]:
+        def keep(accepted: Accepted) -> None:
+            self._door.lanes.update(accepted.lanes)
+            batch.add(accepted)
+
+        return keep
+
+    def _goes_on(self, chunk: list[NewJob]) -> bool:
+        """Whether more is likely to come, and may be made meanwhile: somebody else's connection is for one thread."""
+        return self._app is None and len(chunk) >= ENQUEUE_BATCH_MAX
 
     def _enqueue_one(self, job: NewJob) -> Make[tuple[Accepted, Job | None]]:
         names = self._registry.names

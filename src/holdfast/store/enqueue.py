@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -61,13 +62,18 @@ class Plain:
             return _enqueue_one(moment, self.jobs[0], self.lanes)
         return enqueue(moment, self.jobs, self.lanes)
 
-    def at_once(self, now: int) -> tuple[Statement, Accepted] | None:
-        """The one statement that does all of it, and what it answers, where that is enough: it needs no transaction around."""
-        if len(self.jobs) > 1:
-            return None
+    def at_once(self, now: int, many: bool = False) -> tuple[Statement, Accepted] | None:
+        """The one statement that does all of it, and what it answers, where that is enough: it needs no transaction around.
+
+        many  The database has one for many jobs, too.
+        """
         options = self.jobs[0].options
         lane = self.lanes.get((options.queue, options.task))
-        return _whole(now, self.jobs[0], lane) if lane and options.is_ready else None
+        if not lane or not options.is_ready:
+            return None
+        if len(self.jobs) == 1:
+            return _whole(now, self.jobs[0], lane)
+        return _all_of_them(now, self.jobs, lane) if many else None
 
     def together(self, others: Sequence[Plain]) -> Make[list[Accepted]]:
         def make(moment: Moment) -> Op[list[Accepted]]:
@@ -114,6 +120,37 @@ def _whole(now: int, job: NewJob, lane: int) -> tuple[Statement, Accepted]:
         "parent": options.parent,
     }
     return Statement("add_job", fields), Accepted(first, 1, now, {}, {})
+
+
+def _all_of_them(now: int, jobs: Sequence[NewJob], lane: int) -> tuple[Statement, Accepted] | None:
+    """Jobs that differ in nothing but their arguments are one statement, too; these go a line each: JSON of ours has no other."""
+    options, lines = jobs[0].options, "\n".join([job.arguments for job in jobs])
+    alike = all(job.options is options for job in jobs) and lines.count("\n") == len(jobs) - 1
+    if not alike or len(jobs) > NUMBERS_MAX:
+        return None
+    first = first_id(now)
+    head, low = id_parts(first)
+    fields = {
+        "lane": lane,
+        "priority": options.priority,
+        "attempts_max": options.attempts,
+        "now": now,
+        "id_head": head,
+        "id_low": low,
+        "lines": lines,
+        "count": len(jobs),
+        "meta": options.meta,
+        "parent": options.parent,
+    }
+    return Statement("add_many", fields), Accepted(first, len(jobs), now, {}, {})
+
+
+def enqueue_chunk(jobs: Sequence[NewJob], lanes: Mapping[tuple[str, str], int]) -> Make[Accepted]:
+    """A part of a bulk."""
+    first = jobs[0].options
+    if is_plain(first) and all(job.options is first or is_plain(job.options) for job in jobs):
+        return Plain(jobs, lanes)
+    return partial(enqueue, jobs=jobs, lanes=lanes)
 
 
 def enqueue(moment: Moment, jobs: Sequence[NewJob], lanes: Mapping[tuple[str, str], int] = MappingProxyType({})) -> Op[Accepted]:

@@ -25,7 +25,7 @@ def crash(place: str) -> None:
 
 
 class CrashPoint:
-    """`with CrashPoint(app, at="add_jobs"): ...` raises `Crash` there, once, and leaves the app usable afterwards.
+    """`with CrashPoint(app, at="add_bodies"): ...` raises `Crash` there, once, and leaves the app usable afterwards.
 
     at    the name of the place; None: any.
     nth   which of the places that match, counted from 1.

@@ -40,8 +40,8 @@ _LIFE: Final = "SELECT json_agg(mark ORDER BY mark)::text FROM holdfast.life"
 _BORN: Final = "INSERT INTO holdfast.life (mark) SELECT gen_random_uuid()::text WHERE NOT EXISTS (SELECT 1 FROM holdfast.life)"
 
 LOUD: Final = frozenset({
-    "add_job", "add_jobs", "add_ready", "ready_jobs", "restart_job", "move_jobs", "succeed_jobs", "promote_jobs", "add_notices",
-    "record_events", "count_events", "set_progress", "delete_jobs", "end_leases",
+    "add_job", "add_many", "add_ready", "add_scheduled", "ready_jobs", "restart_job", "move_jobs", "succeed_jobs", "promote_jobs",
+    "add_notices", "record_events", "count_events", "set_progress", "delete_jobs", "end_leases",
 })  # fmt: skip
 """Verbs that somebody may be waiting for: jobs become ready, move, or say something."""
 TOLD: Final = "start_jobs"

@@ -108,7 +108,7 @@ class Writer:
     # Committing
 
     def _commit_alone(self, make: Make[T]) -> T:
-        single = make.at_once(self._home.clock.now()) if isinstance(make, Plain) else None
+        single = make.at_once(self._home.clock.now(), many=True) if isinstance(make, Plain) else None
         try:
             if single is not None:
                 self._commit_single(single[0])

@@ -1,0 +1,1 @@
+-- Not one statement here: see add_bodies and add_ready.
