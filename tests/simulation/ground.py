@@ -40,6 +40,10 @@ class Ground(ABC):
     @abstractmethod
     def check(self, url: str) -> None: ...
 
+    @abstractmethod
+    def settle(self) -> None:
+        """Returns when nothing is left of transactions whose client is gone."""
+
 
 class SqliteGround(Ground):
     def __init__(self, folder: Path) -> None:
@@ -61,6 +65,9 @@ class SqliteGround(Ground):
         tables.pop("holdfast_place", None)  # every file has a mark of its own
         tables["holdfast_worker"] = [(*row[:3], *row[4:]) for row in tables.get("holdfast_worker", [])]
         return tables
+
+    def settle(self) -> None:
+        """They went with it."""
 
     def check(self, url: str) -> None:
         check_file(_path(url))
@@ -102,6 +109,12 @@ class PostgresGround(Ground):
         workers = {id: place for place, (id,) in enumerate(self._rows("SELECT id FROM holdfast.worker ORDER BY 1"), 1)}
         numbers: dict[str, dict[Any, Any]] = {"lane": lanes, "seq": jobs, "job": jobs, "worker": workers}
         return {table: self._table(table, {**numbers, "id": workers} if table == "worker" else numbers) for table in self._tables}
+
+    def settle(self) -> None:
+        """The server may still be at the last statement that it was sent: it holds its rows until it finds out."""
+        with self._connection.transaction():
+            self._connection.execute("SET LOCAL lock_timeout = '20s'")
+            self._connection.execute("LOCK TABLE holdfast.ready, holdfast.scheduled, holdfast.running IN EXCLUSIVE MODE")
 
     def check(self, url: str) -> None:
         rows = PostgresRows(url)

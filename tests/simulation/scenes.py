@@ -125,6 +125,7 @@ SCENES = [
         last_attempt,
     ),
     Scene("enqueue many", bulk),
+    Scene("enqueue many that are alike", lambda stage, _: stage.app.enqueue_many(map(stage.work.bind, range(4))), one_ready),
     Scene("claim", lambda stage, _: stage.app.claim(worker="hand"), one_ready),
     Scene("claim with everything to tend", lambda stage, _: stage.app.claim(worker="hand"), crowd),
     Scene("expire and promote only", lambda stage, _: stage.app.claim(queues=["nowhere"]), crowd),

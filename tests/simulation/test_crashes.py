@@ -89,6 +89,7 @@ class Play:
     def check(self, stage: Stage, nth: int, reopen: bool) -> None:
         """After a crash at the nth place: what was committed, no more and no less; and it can be done again."""
         where = f"{self.scene.name}, crash at {nth}: {self.places[nth - 1]}"
+        self.ground.settle()
         assert self.ground.dump(stage.url) == self.expected(nth), where
         self.ground.check(stage.url)
         kept = "committed" in self.places[:nth]
