@@ -64,7 +64,10 @@ def main() -> int:
     start = monotonic()
     with database.ground() as ground:
         record = Record(ground)
-        measure(options, database, record, entries, sizes)
+        try:
+            measure(options, database, record, entries, sizes)
+        except KeyboardInterrupt:
+            say("interrupted; this is what was measured until then")
         about = ground.about()
     promised = database.thresholds(record, sizes)
     print(report.text(record, entries, promised, about))

@@ -31,7 +31,7 @@ class Sizes:
     bulk: int = 50_000
     drain: int = 40_000
     pickup: int = 250
-    pickup_rounds: int = 2
+    pickup_rounds: int = 3
     pickup_gap: float = 0.03
     idle_seconds: float = 8.0
     backlogs: tuple[int, ...] = (1_000, 100_000, 1_000_000)
@@ -79,7 +79,6 @@ POSTGRESQL = Sizes(
     bulk=200_000,
     drain=100_000,
     pickup=500,
-    pickup_rounds=3,
     backlogs=(1_000, 1_000_000, 5_000_000),
     finished=5_000_000,
     scheduled=1_000_000,
