@@ -18,7 +18,7 @@ from holdfast import Holdfast, IllegalMove, LeaseLost, SettingError, State
 from holdfast.domain.event import Event
 from holdfast.store import feed as feeding
 from holdfast.store.feed import Cursor, cursor_of, feed_end, feed_page
-from holdfast.store.postgres.place import SETTINGS
+from holdfast.store.postgres.place import SETTINGS_LOCAL
 from holdfast.store.postgres.schema import verbs
 from tests.conformance.world import World
 from tests.servers import plain
@@ -323,7 +323,8 @@ def test_a_long_transaction_elsewhere_does_not_make_each_look_longer(store: Worl
     text = verbs("holdfast")["feed_near"].text
     for name, value in {**here._asdict(), "upto": there.since, "limit": 100}.items():
         text = text.replace(f":{name}::", f"'{value}'::")
-    with psycopg.connect(plain(store.url), options=SETTINGS) as ours:
+    with psycopg.connect(plain(store.url)) as ours:
+        ours.execute(SETTINGS_LOCAL.encode())
         plan = "\n".join(line for (line,) in ours.execute(f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) {text}".encode()))
     looked_at = [int(rows) for rows in re.findall(r"(?:_tx on .*rows=|Removed by Filter: )(\d+)", plan)]
     assert looked_at

@@ -11,7 +11,7 @@ import psycopg
 
 from holdfast.store import claim
 from holdfast.store.op import Moment, Op
-from holdfast.store.postgres.place import SETTINGS
+from holdfast.store.postgres.place import SETTINGS_LOCAL
 from holdfast.store.stall import Stall, Standing, stalls, standing
 from tests.conformance.world import World
 from tests.servers import plain
@@ -195,7 +195,8 @@ def _sqlite_steps(path: str) -> int:
 
 
 def _postgres_pages(url: str) -> int:
-    with psycopg.connect(url, options=SETTINGS) as connection:
+    with psycopg.connect(url) as connection:
+        connection.execute(SETTINGS_LOCAL.encode())
         text = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {_text('holdfast.store.postgres')}"
         plan = connection.execute(text.encode()).fetchone()
         assert plan is not None
