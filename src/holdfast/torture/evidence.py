@@ -126,7 +126,7 @@ def _jobs(own: Own) -> Iterator[Row]:
 
 
 Logged = tuple[int, str, int | None, int]
-"""Number, kind, the token under which the task wrote it, and the count of events that the job's row remembers."""
+"""Number, kind, the token under which the task wrote it, and the count of events that is kept with the job."""
 
 
 def _logs(own: Own) -> Iterator[list[Logged]]:

@@ -1,4 +1,4 @@
--- The job's row and its event at once. results: {seq: result}
+-- What has changed about each job and its event at once. results: {seq: result}
 WITH ended AS (
     UPDATE holdfast.moved
        SET state = 'succeeded', finished_at = :now::bigint, event_count = event_count + 1, reason = NULL,
