@@ -208,3 +208,18 @@ def test_sixteen_threads_and_two_apps_lose_nothing(store: World) -> None:
         thread.join()
     assert len(set(accepted)) == 240
     assert {job.id for job in store.app.jobs(limit=1000)} == set(accepted)
+
+
+def test_threads_are_woken_one_by_the_other_past_those_that_have_gone() -> None:
+    """All at once they would only queue for the interpreter."""
+    first, gone, leader, last = entries = [ThreadEntry(nothing) for _ in range(4)]
+    gone.abandoned = leader.leads = True
+    sharing._wake_all(entries)
+    assert first.wait(0)
+    assert not last.wait(0)
+    first.wake_next()
+    assert last.wait(0)
+
+
+def nothing(moment: Moment) -> Op[None]:
+    yield Statement("lane_names")

@@ -20,6 +20,7 @@ from holdfast import Context, Holdfast, SettingError, StoreUnavailable
 from holdfast.store.migrate import migrations
 from holdfast.store.op import Moment, Op, Statement
 from holdfast.store.postgres import listen, writer
+from holdfast.store.postgres.bell import Bell
 from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.connection import Bounded, Connection
 from holdfast.store.postgres.driver import PostgresStore
@@ -359,12 +360,14 @@ def test_another_server_is_not_asked_for_the_fate_of_a_commit(app: Holdfast, url
 
 
 @pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("telling", [False, True])
 @pytest.mark.parametrize(("verb", "count"), [("add_job", 1), ("add_many", 7)])
 def test_a_single_statement_without_an_answer_is_kept_once(
-    app: Holdfast, url: str, monkeypatch: pytest.MonkeyPatch, verb: str, count: int, after: bool
+    app: Holdfast, url: str, monkeypatch: pytest.MonkeyPatch, verb: str, count: int, telling: bool, after: bool
 ) -> None:
     enqueue(app)  # the lane is known from now on, so that what follows is a single statement
-    run, lost = Connection.run, list[str]()
+    how = "run_telling" if telling else "run"
+    run, lost = getattr(Connection, how), list[str]()
 
     def losing(connection: Connection, statement: Statement) -> Any:
         if lost or statement.verb != verb:
@@ -375,12 +378,30 @@ def test_a_single_statement_without_an_answer_is_kept_once(
         connection.raw.close()
         raise psycopg.OperationalError("server closed the connection unexpectedly")
 
-    monkeypatch.setattr(Connection, "run", losing)
+    monkeypatch.setattr(Connection, how, losing)
+    monkeypatch.setattr(Bell, "takes_word", lambda _: telling)
     task = app.task_named("work")
     ids = [enqueue(app)] if count == 1 else app.enqueue_many(task.bind(number) for number in range(count)).ids
     assert lost == [verb]
     assert jobs(url) == ask(url, "SELECT count(*) FROM holdfast.ready")[0][0] == 1 + count
     assert all(app.get(id) is not None for id in ids)
+
+
+def test_a_single_statement_that_is_refused_leaves_the_connection_as_it_was(app: Holdfast, url: str) -> None:
+    """Also with a word behind it: what the server says to that is not taken for the answer to the next."""
+    enqueue(app)
+    store = postgres_store(app)
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute("ALTER TABLE holdfast.body ADD CHECK (arguments <> '{\"number\":13}')")
+    for number in (1, 13, 2, 13, 3):
+        store._bell._told_at = -1.0
+        if number == 13:
+            with pytest.raises(StoreUnavailable):
+                enqueue(app, number)
+        else:
+            enqueue(app, number)
+        assert postgres_store(app)._writers[0]._connection is not None
+    assert jobs(url) == 4
 
 
 # Restarts
@@ -630,7 +651,8 @@ def test_a_nudge_ends_a_wait_at_once(app: Holdfast) -> None:
     watcher.close()
 
 
-def test_many_commits_are_told_in_few_words(app: Holdfast, url: str) -> None:
+def test_many_commits_are_told_in_few_words(app: Holdfast, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.store.postgres.bell.GAP_SECONDS", 0.2)  # however slow this machine is at the moment
     app.migrate()
     with psycopg.connect(url, autocommit=True) as ear:
         ear.execute("LISTEN holdfast")

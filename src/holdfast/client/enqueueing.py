@@ -19,7 +19,7 @@ from holdfast.store import browse
 from holdfast.store.enqueue import Accepted, Plain, enqueue, enqueue_chunk, is_plain
 from holdfast.store.op import Make, Moment, Op
 from holdfast.store.rows import job_of_key
-from holdfast.worker.loading import refuse_while_loading
+from holdfast.worker.loading import LOADING, refuse_while_loading
 
 _RECEIPTS_MAX: Final = 256
 
@@ -27,8 +27,8 @@ _RECEIPTS_MAX: Final = 256
 class Enqueueing(Asking):
     def enqueue(self, job: NewJob) -> Job:
         """Accept one job, made by `task.bind(...)`: durable when this returns."""
-        check_job(job)
-        refuse_while_loading("enqueues")
+        if type(job) is not NewJob or LOADING:
+            refuse(job)
         if self._registry.hooks:
             with Entering(self._registry.hooks, job.options) as entry:
                 accepted = self._enqueue(entry.mark(job))
@@ -37,16 +37,17 @@ class Enqueueing(Asking):
         return self._enqueue(job)
 
     def _enqueue(self, job: NewJob) -> Job:
-        if job.options in self._receipts or is_plain(job.options):
-            return self._accepted(job, self._door.write(Plain((job,), self._door.lanes)))
+        like = self._receipts.get(job.options)
+        if like is not None or is_plain(job.options):
+            return self._accepted(job, self._door.write(Plain((job,), self._door.lanes)), like)
         if job.options.callback is not None:
             self.courier.check(job.options.callback)
         return self._receipt(job, *self._door.write(self._enqueue_one(job)))
 
     async def aenqueue(self, job: NewJob) -> Job:
         """The async twin of `enqueue`."""
-        check_job(job)
-        refuse_while_loading("enqueues")
+        if type(job) is not NewJob or LOADING:
+            refuse(job)
         if self._registry.hooks:
             with Entering(self._registry.hooks, job.options) as entry:
                 accepted = await self._aenqueue(entry.mark(job))
@@ -55,8 +56,9 @@ class Enqueueing(Asking):
         return await self._aenqueue(job)
 
     async def _aenqueue(self, job: NewJob) -> Job:
-        if job.options in self._receipts or is_plain(job.options):
-            return self._accepted(job, await self._door.awrite(Plain((job,), self._door.lanes)))
+        like = self._receipts.get(job.options)
+        if like is not None or is_plain(job.options):
+            return self._accepted(job, await self._door.awrite(Plain((job,), self._door.lanes)), like)
         if job.options.callback is not None:
             await self.courier.acheck(job.options.callback)
         return self._receipt(job, *await self._door.awrite(self._enqueue_one(job)))
@@ -118,13 +120,12 @@ class Enqueueing(Asking):
             return first
         return self._new(job, accepted.id(0), accepted.created_at)
 
-    def _accepted(self, job: NewJob, accepted: Accepted) -> Job:
-        """The receipt for a plain job. Most are like the last one with the same options."""
+    def _accepted(self, job: NewJob, accepted: Accepted, like: Job | None) -> Job:
+        """The receipt for a plain job. Most are like an earlier one with the same options."""
         if accepted.lanes:
             self._door.lanes.update(accepted.lanes)
-        like = self._receipts.get(job.options)
         if like is not None:
-            return like.like_this(accepted.id(0), job.arguments, moment_of(accepted.created_at))
+            return like.like_this(accepted.only or accepted.id(0), job.arguments, moment_of(accepted.created_at))
         receipt = self._new(job, accepted.id(0), accepted.created_at)
         if job.options.is_ready and job.options.meta is None:
             if len(self._receipts) >= _RECEIPTS_MAX:
@@ -171,7 +172,8 @@ def _chunks(jobs: Iterable[NewJob]) -> Iterator[list[NewJob]]:
     chunk: list[NewJob] = []
     size = 0
     for job in jobs:
-        check_job(job)
+        if type(job) is not NewJob:
+            refuse(job)
         chunk.append(job)
         size += len(job.arguments)
         if len(chunk) >= ENQUEUE_BATCH_MAX or size >= BATCH_BYTES_MAX:
@@ -185,9 +187,11 @@ def _callbacks(jobs: list[NewJob]) -> set[str]:
     return {url for job in jobs if (url := job.options.callback) is not None}
 
 
-def check_job(job: NewJob) -> None:
+def refuse(job: object) -> None:
+    """Because of what it is, or of when it comes."""
     if type(job) is not NewJob:
         raise SettingError(f"{show(job)} is no job to be enqueued; make one with task.bind(...), or use task.enqueue(...)")
+    refuse_while_loading("enqueues")
 
 
 def _as_dict(text: str) -> dict[str, Any]:

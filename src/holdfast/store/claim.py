@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -52,12 +53,13 @@ class Cursor:
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """Who claims: a registered worker, how long its leases last, in which lanes they last otherwise, and where it stands."""
+    """Who claims: a registered worker, how long its leases last, and where it stands."""
 
     worker: int
     name: str
     lease: int
-    leases: dict[int, int] = {}
+    leases: dict[int, int] | dict[str, int] = {}
+    """Leases that last otherwise: by lane, or by task where the lanes are not known yet."""
     cursor: Cursor | None = None
 
 
@@ -123,18 +125,33 @@ def idle(
     return Idle(bool(ready), bool(to_tend), next_due)
 
 
+def pick_up(
+    moment: Moment, holder: Holder, queues: Sequence[str] | None, tasks: Sequence[str], limit: int, horizon: int
+) -> Op[tuple[list[Claimed], Idle]]:
+    """What an idle worker finds and takes in one statement, where every statement has far to go; and what is left to do."""
+    fields = {
+        "queues": _list(queues),
+        "tasks": _list(tasks),
+        "limit": limit,
+        "now": moment.now,
+        "tick": moment.tick,
+        "boot": moment.boot,
+        "horizon": horizon,
+        **_said(holder),
+    }
+    rows, ready, to_tend, next_due = (yield Statement("pick_up", fields))[0]
+    claimed = sorted(_decode_claimed(rows), key=attrgetter("priority", "seq"))
+    if claimed and holder.cursor is not None:
+        last = claimed[-1]
+        holder.cursor.move(moment.tick, {last.lane: (last.priority, last.seq)}, enough=len(claimed) == limit)
+    return claimed, Idle(ready, to_tend, next_due)
+
+
 def claim(moment: Moment, holder: Holder, lanes: Sequence[int], limit: int) -> Op[list[Claimed]]:
     chosen = yield from _take(moment, holder.cursor or Cursor(), lanes, limit)
     if not chosen:
         return []
-    fields = {
-        "now": moment.now,
-        "seqs": _json(chosen),
-        "worker": holder.worker,
-        "lease": holder.lease,
-        "leases": msgspec.json.encode(holder.leases).decode() if holder.leases else None,
-        "told": f'{{"worker":{msgspec.json.encode(holder.name).decode()},"attempt":',
-    }
+    fields = {"now": moment.now, "seqs": _json(chosen), **_said(holder)}
     for verb in ("start_jobs", "lease_jobs", "record_started"):
         yield Statement(verb, fields)
     claimed: list[Claimed] = []
@@ -143,6 +160,15 @@ def claim(moment: Moment, holder: Holder, lanes: Sequence[int], limit: int) -> O
         rows = yield Statement("claimed", {"seqs": _json(chosen[start : start + CLAIMED_SLICE_MAX])})
         claimed += _decode_claimed(rows[0][0])
     return _in_order(claimed, chosen)
+
+
+def _said(holder: Holder) -> dict[str, Any]:
+    return {
+        "worker": holder.worker,
+        "lease": holder.lease,
+        "leases": msgspec.json.encode(holder.leases).decode() if holder.leases else None,
+        "told": f'{{"worker":{msgspec.json.encode(holder.name).decode()},"attempt":',
+    }
 
 
 def _in_order(claimed: list[Claimed], seqs: list[int]) -> list[Claimed]:

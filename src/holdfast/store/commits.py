@@ -25,7 +25,7 @@ from holdfast.store.op import Make
 T = TypeVar("T")
 BATCH_MAX: Final = 256
 WAIT_SECONDS: Final = 1.0
-JOIN_SECONDS: Final = 0.000_5
+JOIN_SECONDS: Final = 0.001
 
 
 class Commits:
@@ -71,17 +71,8 @@ class Commits:
                 yield True
 
     def write(self, make: Make[T]) -> T:
-        return self._write_alone(make) if self.is_alone() else self._write_together(make)
-
-    def is_alone(self) -> bool:
-        """True, and the lead is the caller's, if nobody writes or waits, nor was the last commit one for many."""
-        with self.mutex:
-            if self._leading or self.waiting or self._batch or self._crowd > 1:
-                return False
-            self._leading = True
-            return True
-
-    def _write_alone(self, make: Make[T]) -> T:
+        if not self.is_alone():
+            return self._write_together(make)
         try:
             with self.busy:
                 self._leader = threading.get_ident()
@@ -94,6 +85,14 @@ class Commits:
         finally:
             self._hand_on()
 
+    def is_alone(self) -> bool:
+        """True, and the lead is the caller's, if nobody writes or waits, nor was the last commit one for many."""
+        with self.mutex:
+            if self._leading or self.waiting or self._batch or self._crowd > 1:
+                return False
+            self._leading = True
+            return True
+
     def _write_together(self, make: Make[T]) -> T:
         entry = ThreadEntry(make)
         try:
@@ -104,6 +103,8 @@ class Commits:
         except BaseException:
             self._abandon(entry)
             raise
+        finally:
+            entry.wake_next()
         if entry.leads:
             self._lead()
         return entry.answer()
@@ -150,9 +151,10 @@ class Commits:
         if waiting and not busy:
             self.lead_elsewhere()
 
-    def _abandon(self, entry: Entry[Any]) -> None:
+    def _abandon(self, entry: ThreadEntry[Any]) -> None:
         """Its caller was interrupted while it waited; if the lead was handed to it meanwhile, the others still need it."""
         with self.mutex:
+            entry.abandoned = True
             if entry in self.waiting and not entry.leads:
                 self.waiting.remove(entry)
         if entry.leads:
@@ -188,8 +190,7 @@ class Commits:
             if undone:
                 self._commit(undone)
         finally:
-            for entry in self._batch:
-                entry.wake()
+            _wake_all(self._batch)
             self._batch = [entry for entry in self._batch if not entry.done]
         if undone:
             self._afterwards()
@@ -237,6 +238,9 @@ class Entry(ABC, Generic[T]):
 class ThreadEntry(Entry[T]):
     def __init__(self, make: Make[T]) -> None:
         super().__init__(make)
+        self.abandoned = False
+        self.next: ThreadEntry[Any] | None = None
+        """The one to be woken when this one is awake."""
         self._gate = threading.Lock()
         self._gate.acquire()
 
@@ -248,6 +252,10 @@ class ThreadEntry(Entry[T]):
             self._gate.release()
         except RuntimeError:
             return  # told before, as heir, and interrupted before it took notice
+
+    def wake_next(self) -> None:
+        if self.next is not None:
+            self.next.wake()
 
     def inherit(self) -> None:
         self.wake()
@@ -281,6 +289,18 @@ class LoopEntry(Entry[T]):
             self.future.set_exception(self.error)
         else:
             self.future.set_result(self.value)  # type: ignore[arg-type]
+
+
+def _wake_all(batch: Sequence[Entry[Any]]) -> None:
+    """Threads one after the other, each by the one before it: if all awoke at once they would only queue for the interpreter."""
+    first: ThreadEntry[Any] | None = None
+    for entry in reversed(batch):
+        if isinstance(entry, ThreadEntry) and not (entry.leads or entry.abandoned):
+            entry.next, first = first, entry
+        else:
+            entry.wake()
+    if first is not None:
+        first.wake()
 
 
 class Share(NamedTuple):

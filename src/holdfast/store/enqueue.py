@@ -45,17 +45,19 @@ class Accepted(msgspec.Struct, frozen=True):
     known: dict[int, Known]
     lanes: dict[tuple[str, str], int]
     """The lanes of these jobs, by queue and task: true once this is committed, and for good."""
+    only: str | None = None
+    """Its id, where it is one job and nothing had to be decided."""
 
     def id(self, index: int) -> str:
         known = self.known.get(index)
         return id_text(self.first_id + index) if known is None else known.id
 
 
-class Plain:
+class Plain(msgspec.Struct):
     """Jobs with no key, id, tags or callback: nothing to decide, so callers that come together are written as one batch."""
 
-    def __init__(self, jobs: Sequence[NewJob], lanes: Mapping[tuple[str, str], int]) -> None:
-        self.jobs, self.lanes = jobs, lanes
+    jobs: Sequence[NewJob]
+    lanes: Mapping[tuple[str, str], int]
 
     def __call__(self, moment: Moment) -> Op[Accepted]:
         if len(self.jobs) == 1 and self.jobs[0].options.is_ready:
@@ -69,7 +71,7 @@ class Plain:
         """
         options = self.jobs[0].options
         lane = self.lanes.get((options.queue, options.task))
-        if not lane or not options.is_ready:
+        if not lane or options.run_at is not None or options.delay:
             return None
         if len(self.jobs) == 1:
             return _whole(now, self.jobs[0], lane)
@@ -109,17 +111,18 @@ def _enqueue_one(moment: Moment, job: NewJob, lanes: Mapping[tuple[str, str], in
 def _whole(now: int, job: NewJob, lane: int) -> tuple[Statement, Accepted]:
     """A plain job, ready at once, is one statement."""
     options, first = job.options, first_id(now)
+    id = id_text(first)
     fields = {
         "lane": lane,
         "priority": options.priority,
         "attempts_max": options.attempts,
         "now": now,
-        "id": id_text(first),
+        "id": id,
         "arguments": job.arguments,
         "meta": options.meta,
         "parent": options.parent,
     }
-    return Statement("add_job", fields), Accepted(first, 1, now, {}, {})
+    return Statement("add_job", fields), Accepted(first, 1, now, {}, {}, id)
 
 
 def _all_of_them(now: int, jobs: Sequence[NewJob], lane: int) -> tuple[Statement, Accepted] | None:

@@ -7,7 +7,7 @@ async code, a transaction that the caller owns, and tests that crash at every st
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -34,6 +34,19 @@ class Moment(NamedTuple):
 
 Make = Callable[[Moment], Op[T]]
 """An operation that is told the time when its transaction has begun, not when its caller began to wait for it."""
+
+
+class Single(Generic[T]):
+    """An operation of one statement, which is a transaction by itself. Its caller finds out what a lost answer has left behind.
+
+    tells  Whether followers of jobs care for what it did.
+    """
+
+    def __init__(self, make: Make[T], tells: Callable[[T], bool]) -> None:
+        self._make, self.tells = make, tells
+
+    def __call__(self, moment: Moment) -> Op[T]:
+        return self._make(moment)
 
 
 class Connection(Protocol):

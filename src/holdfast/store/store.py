@@ -57,6 +57,10 @@ class Store(Door, Protocol):
         """What kind of database it is, as in its URL."""
 
     @property
+    def far(self) -> bool:
+        """Whether every statement is a round trip, so that one is better than a few."""
+
+    @property
     def path(self) -> str:
         """Where it is, as errors say it."""
 

@@ -20,14 +20,16 @@ from holdfast.domain.outcome import settle as decide
 from holdfast.domain.retry import Retry
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.registry import Registry
-from holdfast.store import browse, claim, tend
+from holdfast.store import claim, tend
 from holdfast.store.op import Moment, Op
 from holdfast.store.settle import Report
 from holdfast.store.settle import settle as write_reports
 from holdfast.store.store import Store
 from holdfast.worker.appetite import Appetite
 from holdfast.worker.desk import Desk, Run
+from holdfast.worker.lookout import Lookout
 from holdfast.worker.outbox import SAID_SECONDS, Outbox
+from holdfast.worker.terms import Terms
 
 log = logging.getLogger("holdfast.worker")
 
@@ -42,19 +44,6 @@ RETRY_SECONDS: Final = (0.05, 2.0)
 _NEVER_STARTED: Final = Released("its claim was kept, but the answer was lost")
 
 
-class Terms(msgspec.Struct, frozen=True):
-    """What the worker was asked to be."""
-
-    name: str
-    host: str
-    pid: int
-    queues: tuple[str, ...] | None
-    lease_seconds: float
-    retention_seconds: float | None
-    callbacks: bool = True
-    """It runs our own tasks, too."""
-
-
 class Turn(msgspec.Struct):
     """What one transaction brought back."""
 
@@ -62,7 +51,6 @@ class Turn(msgspec.Struct):
     lost: set[int]
     notices: list[tuple[int, int, str]]
     claimed: list[Claimed]
-    lanes: dict[int, tuple[str, str]]
     full: bool
     pruned: int = 0
 
@@ -83,11 +71,7 @@ class Clerk:
         self.beat_tick = 0
         """The lease clock at the last beat that was committed."""
         self._known = registry.runnable() if terms.callbacks else dict(registry.tasks)
-        self._tasks = sorted(self._known)
-        self._leases = {name: task.lease_seconds for name, task in self._known.items() if task.lease_seconds}
-        self._lanes: dict[int, tuple[str, str]] = {}
-        self._cursor = claim.Cursor()
-        self._next_due: int | None = None
+        self._lookout = Lookout(store, terms, self._known)
         self._runs: dict[int, Run] = {}
         self._outbox = Outbox(desk, self._forget)
         self._appetite = Appetite(desk)
@@ -187,19 +171,19 @@ class Clerk:
         beating = self._beat_due()
         room = 0 if closing else self._appetite.room()
         looking = room > 0 and (self._look or tending)
-        quiet = not (self._outbox.unsent or beating)
+        quiet = not (self._outbox.unsent or beating or self._in_doubt)
         if quiet and self._look and not (looking or tending) and now - self._looked_at < NOTICE_SECONDS:
             return NOTICE_SECONDS  # somebody committed, perhaps ourselves: only a notice could be of interest now
         if quiet and (self._look or tending):
             self._looked_at = now
-            looking, tending = self._store.read(self._anything(looking))
             self._look = False
+            looking, tending = self._look_around(room if looking else 0)
             if not looking:
                 self._tended_at = now
-        if not (self._outbox.unsent or beating or looking or tending):
-            return self._pause(now, closing)
+        if quiet and not (looking or tending):
+            return 0.0 if self._look else self._pause(now, closing)
         reports = self._outbox.take()
-        self._look = False
+        self._look = self._look and not (looking or reports)
         try:
             turn = self._store.write(self._filing(reports, tending, room if looking or reports else 0))
         except HoldfastError:
@@ -235,14 +219,14 @@ class Clerk:
                 if expired:
                     log.info("took back from workers that are gone: %s", ", ".join(expired[:20]))
                 yield from tend.promote(moment)
-                self._next_due = yield from tend.next_due()
+                self._lookout.next_due = yield from tend.next_due()
                 pruned = yield from self._prune(moment)
             claimed: list[Claimed] = []
             if room > 0 and alive:
-                claimed = yield from self._claim(moment, room)
+                claimed = yield from self._lookout.take(moment, self.worker, room)
             self._tick = moment.tick
-            full = room > 0 and (len(claimed) == room or self._cursor.partial)
-            return Turn(alive, lost, notices, claimed, self._lanes, full=full, pruned=pruned)
+            full = room > 0 and (len(claimed) == room or self._lookout.partial)
+            return Turn(alive, lost, notices, claimed, full=full, pruned=pruned)
 
         return make
 
@@ -256,15 +240,6 @@ class Clerk:
         if unknown:
             yield from write_reports(moment, unknown)
 
-    def _claim(self, moment: Moment, room: int) -> Op[list[Claimed]]:
-        lanes = yield from claim.ready_lanes(self._terms.queues, self._tasks, self._cursor)
-        if not self._lanes.keys() >= set(lanes):
-            self._lanes = yield from browse.lane_names()
-        lease = int(self._terms.lease_seconds * 1e6)
-        leases = {lane: int(self._leases[self._lanes[lane][1]] * 1e6) for lane in lanes if self._lanes[lane][1] in self._leases}
-        holder = claim.Holder(self.worker, self._terms.name, lease, leases, self._cursor)
-        return (yield from claim.claim(moment, holder, lanes, room))
-
     def _prune(self, moment: Moment) -> Op[int]:
         """A batch a minute while there is little to forget, a batch a second while there is more."""
         retention = self._terms.retention_seconds
@@ -276,22 +251,15 @@ class Clerk:
             self._pruned_at = time.monotonic()
         return pruned
 
-    def _anything(self, looking: bool) -> Callable[[Moment], Op[tuple[bool, bool]]]:
-        """Whether there is something to claim, and if not, to tend: asked without a lock, so an idle worker never holds one."""
-
-        def make(moment: Moment) -> Op[tuple[bool, bool]]:
-            horizon = self._horizon(moment)
-            found = yield from claim.idle(moment, self.worker, self._terms.queues, self._tasks, self._cursor, looking, horizon)
-            self._next_due = found.next_due
-            return found.ready, found.to_tend and not found.ready
-
-        return make
-
-    def _horizon(self, moment: Moment) -> int:
-        retention = self._terms.retention_seconds
-        if retention is None or time.monotonic() - self._pruned_at < PRUNE_SECONDS:
-            return 0
-        return moment.now - int(retention * 1e6)
+    def _look_around(self, room: int) -> tuple[bool, bool]:
+        """Whether there is something to claim and, if not, to tend. What could be taken at once is."""
+        pruning = time.monotonic() - self._pruned_at >= PRUNE_SECONDS and self._terms.retention_seconds is not None
+        retention = int((self._terms.retention_seconds or 0.0) * 1e6) if pruning else None
+        found = self._lookout.look(self.worker, room, retention)
+        if found.claimed:
+            self._tick = found.tick
+            self._take_in(Turn(True, set(), [], found.claimed, full=len(found.claimed) == room), [])
+        return found.ready, found.to_tend and not found.ready
 
     def _take_in(self, turn: Turn, reports: list[Report]) -> None:
         if turn.alive:
@@ -312,11 +280,11 @@ class Clerk:
         self._look = self._look or turn.full
         if turn.claimed:
             now = time.monotonic()
-            self._start(self._desk.add([self._as_run(claimed, turn.lanes, now) for claimed in turn.claimed]))
+            self._start(self._desk.add([self._as_run(claimed, now) for claimed in turn.claimed]))
 
-    def _as_run(self, claimed: Claimed, lanes: dict[int, tuple[str, str]], now: float) -> Run:
-        queue, name = lanes[claimed.lane]
-        lease = self._leases.get(name, self._terms.lease_seconds)
+    def _as_run(self, claimed: Claimed, now: float) -> Run:
+        queue, name = self._lookout.lanes[claimed.lane]
+        lease = self._lookout.leases.get(name, self._terms.lease_seconds)
         run = Run(claimed, self._known[name], queue, int(lease * 1e6), now)
         self._runs[claimed.seq] = run
         return run
@@ -348,13 +316,12 @@ class Clerk:
     # When
 
     def _beat_due(self) -> bool:
-        lease = min([self._terms.lease_seconds, *self._leases.values()])
-        return self._store.clock.tick() - self.beat_tick >= lease * 1e6 / BEATS_PER_LEASE
+        return self._store.clock.tick() - self.beat_tick >= self._lookout.lease_min * 1e6 / BEATS_PER_LEASE
 
     def _pause(self, now: float, closing: bool) -> float:
         """Until the next thing that is known to be due; a change in the store or an outcome cuts it short."""
-        lease = min([self._terms.lease_seconds, *self._leases.values()])
-        pause = min(TEND_SECONDS - (now - self._tended_at), lease / BEATS_PER_LEASE / 2, self._due_in())
+        beat = self._lookout.lease_min / BEATS_PER_LEASE / 2
+        pause = min(TEND_SECONDS - (now - self._tended_at), beat, self._due_in())
         if self._outbox.said:
             pause = min(pause, SAID_SECONDS)
         if closing:
@@ -362,13 +329,14 @@ class Clerk:
         return max(0.001, pause)
 
     def _due_in(self) -> float:
-        return TEND_SECONDS if self._next_due is None else (self._next_due - self._store.clock.now()) / 1e6
+        due_in = self._lookout.due_in()
+        return TEND_SECONDS if due_in is None else due_in
 
     # Coming and going
 
     def _register(self) -> None:
         terms = self._terms
-        lease_min = int(min([terms.lease_seconds, *self._leases.values()]) * 1e6)
+        lease_min = int(self._lookout.lease_min * 1e6)
 
         def make(moment: Moment) -> Op[int]:
             self._tick = moment.tick
@@ -401,13 +369,8 @@ class Clerk:
 
     def check_empty(self) -> bool:
         """Whether nothing is ready or running, here or elsewhere, in what this worker works on."""
-
-        def make(_: Moment) -> Op[bool]:
-            lanes = yield from claim.lanes(self._terms.queues, self._tasks)
-            return not any((yield from browse.work_left(lanes)))
-
         try:
-            return self._store.read(make)
+            return self._lookout.is_empty()
         except StoreUnavailable:
             return False  # nobody knows
 

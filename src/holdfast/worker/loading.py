@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
-_loading: list[str] = []
+LOADING: Final[list[str]] = []
+"""What is being loaded now: mostly nothing."""
 
 
 @contextmanager
 def loading(name: str) -> Iterator[None]:
     """While this child process loads the code of its worker."""
-    _loading.append(name)
+    LOADING.append(name)
     try:
         yield
     finally:
-        _loading.pop()
+        LOADING.pop()
 
 
 def refuse_while_loading(does: str = "starts a worker") -> None:
-    if _loading:
-        raise RuntimeError(f'{_loading[-1]} {does} when it is loaded: put that under `if __name__ == "__main__":`')
+    if LOADING:
+        raise RuntimeError(f'{LOADING[-1]} {does} when it is loaded: put that under `if __name__ == "__main__":`')

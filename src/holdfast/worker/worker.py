@@ -20,7 +20,7 @@ from holdfast.errors import SettingError
 from holdfast.registry import Registry
 from holdfast.settings import CONCURRENCY, GRACE_SECONDS, LEASE_SECONDS
 from holdfast.store.store import Store
-from holdfast.worker.clerk import Clerk, Terms
+from holdfast.worker.clerk import Clerk
 from holdfast.worker.context import Context
 from holdfast.worker.delegates import Delegates
 from holdfast.worker.desk import Desk, Run
@@ -29,6 +29,7 @@ from holdfast.worker.hooked import Hooked
 from holdfast.worker.loading import refuse_while_loading
 from holdfast.worker.loops import LoopPool, drive
 from holdfast.worker.runner import acall, call
+from holdfast.worker.terms import Terms
 from holdfast.worker.threads import ThreadPool, in_thread
 from holdfast.worker.warden import Warden
 

@@ -1,11 +1,13 @@
 """Tells others that something was committed: one NOTIFY for all that is committed within a few milliseconds.
 
-A NOTIFY inside a transaction makes all commits of the database wait for each other, so it is sent after the commit, on a
-connection and in a thread of its own. It is a hint: who listens looks for himself every second anyway.
+A NOTIFY inside a transaction makes all commits of the database wait for each other, so it is sent after the commit: right
+behind it if nobody was told of late, else on a connection and in a thread of its own. It is a hint: who listens looks for
+himself every second anyway.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -36,6 +38,7 @@ class Bell:
         self._raw: Raw | None = None
         self._condition = threading.Condition()
         self._rung: str | None = None
+        self._told_at = -math.inf
         self._closing = False
         self._thread: threading.Thread | None = None
         return inherited
@@ -51,6 +54,14 @@ class Bell:
                 self._thread.start()
             self._condition.notify()
 
+    def takes_word(self) -> bool:
+        """True if nobody was told of late, or is about to be: then the caller tells, on his own connection."""
+        now = time.monotonic()
+        if self._rung or now - self._told_at < GAP_SECONDS:
+            return False
+        self._told_at = now
+        return True
+
     def close(self) -> None:
         """What was rung for is told first; it can be used again afterwards."""
         with self._condition:
@@ -65,18 +76,20 @@ class Bell:
             raw.close()
 
     def _work(self) -> None:
-        while (word := self._wanted()) is not None:
-            self._tell(word)
-            time.sleep(GAP_SECONDS)
+        while self._wanted():
+            time.sleep(max(0.0, self._told_at + GAP_SECONDS - time.monotonic()))
+            with self._condition:
+                word, self._rung, self._told_at = self._rung, None, time.monotonic()
+            if word is not None:  # else it was closed meanwhile
+                self._tell(word)
 
-    def _wanted(self) -> str | None:
-        """Waits until it was rung; None if that was not for a while, or it is time to close."""
+    def _wanted(self) -> bool:
+        """Waits until it was rung; False if that was not for a while, or it is time to close."""
         with self._condition:
             self._condition.wait_for(lambda: self._rung or self._closing, IDLE_SECONDS)
-            word, self._rung = self._rung, None
-            if word is None:
+            if not self._rung:
                 self._thread = None  # who rings from now on starts another
-            return word
+            return self._rung is not None
 
     def _tell(self, word: str) -> None:
         """The connection may have died while it was of no use: another is tried once."""

@@ -10,8 +10,8 @@ from functools import cache
 from typing import Any, Final, Protocol, cast
 
 import psycopg
-from psycopg.pq import TransactionStatus
-from psycopg.pq.abc import PGconn
+from psycopg.pq import ExecStatus, TransactionStatus
+from psycopg.pq.abc import PGconn, PGresult
 from psycopg.rows import tuple_row
 from psycopg.types.numeric import Int8Dumper
 from psycopg.waiting import Ready, Wait
@@ -20,7 +20,7 @@ from holdfast.errors import StoreUnavailable
 from holdfast.store.clock import Clock
 from holdfast.store.op import Row, Statement
 from holdfast.store.postgres.clock import ServerClock, own_micros
-from holdfast.store.postgres.place import CALL_SECONDS, SERVER_OLDEST, SETTINGS_LOCAL, Place, options_of
+from holdfast.store.postgres.place import CALL_SECONDS, CHANNEL, SERVER_OLDEST, SETTINGS_LOCAL, Place, options_of
 from holdfast.store.postgres.schema import Raw, verbs
 from holdfast.store.sql import in_schema
 from holdfast.store.store import Probe
@@ -39,13 +39,15 @@ _SYNC: Final = "SELECT pg_logical_emit_message(true, 'holdfast', '')"
 _LIFE: Final = "SELECT json_agg(mark ORDER BY mark)::text FROM holdfast.life"
 _BORN: Final = "INSERT INTO holdfast.life (mark) SELECT gen_random_uuid()::text WHERE NOT EXISTS (SELECT 1 FROM holdfast.life)"
 
+_TELL: Final = f"SELECT set_config('synchronous_commit', 'off', true), pg_notify('{CHANNEL}', '')"  # need not be on the disk
+
 LOUD: Final = frozenset({
     "add_job", "add_many", "add_ready", "add_scheduled", "ready_jobs", "restart_job", "move_jobs", "succeed_jobs", "promote_jobs",
     "add_notices", "record_events", "count_events", "set_progress", "delete_jobs", "end_leases",
 })  # fmt: skip
 """Verbs that somebody may be waiting for: jobs become ready, move, or say something."""
-TOLD: Final = "start_jobs"
-"""The verb that only those who follow a job care for."""
+TOLD: Final = frozenset({"start_jobs", "pick_up"})
+"""Verbs that only those who follow a job care for."""
 
 
 _MAIN: Final = re.compile(r"^(SELECT|INSERT|UPDATE|DELETE)\b", re.MULTILINE)
@@ -103,6 +105,24 @@ def _sent(steps: Generator[Any, Any, Any], server: PGconn) -> Generator[Any, Any
         return end.value
 
 
+def _answers(server: PGconn, syncs: int) -> Generator[Any, Any, list[PGresult]]:
+    """All that the server says to what was sent, up to its answer to the last of so many syncs."""
+    results: list[PGresult] = []
+    while syncs:
+        ready = yield Wait.RW if server.flush() else Wait.R
+        if ready & Ready.R:
+            server.consume_input()
+        while syncs and not server.is_busy():
+            result = server.get_result()
+            if result is None:
+                continue  # that was all for one of the statements
+            if result.status == ExecStatus.PIPELINE_SYNC:
+                syncs -= 1
+            else:
+                results.append(result)
+    return results
+
+
 @cache
 def answers(text: str) -> bool:
     """Whether a statement gives back rows."""
@@ -130,8 +150,9 @@ class Connection:
         self.life: str | None = None
         self.transaction: str | None = None
         self.loud = self.told = False
-        self._pipes = not place.pooled and psycopg.Pipeline.is_supported()
+        self.pipes = not place.pooled and psycopg.Pipeline.is_supported()
         self._pipe: psycopg.Pipeline | None = None
+        self._named: set[str] = set()
 
     def run(self, statement: Statement) -> list[Row]:
         verb, parameters, rows = statement
@@ -140,7 +161,7 @@ class Connection:
             probe(verb)
         if verb in LOUD:
             self.loud = True
-        elif verb == TOLD:
+        elif verb in TOLD:
             self.told = True
         sql = self._sql[verb]
         if not sql.text:
@@ -159,11 +180,38 @@ class Connection:
             self._pipe.sync()  # else the server waits for more of the pipe, with our locks, however long we are silent
         return cursor.fetchall()
 
+    def run_telling(self, statement: Statement) -> None:
+        """A statement by itself and, right behind it, a word to all who listen, who hear it a round trip earlier.
+
+        Each is a transaction of its own. psycopg's own pipeline would cost more than the round trip.
+        """
+        verb, parameters, _ = statement
+        if self._probed.probe is not None:
+            self._probed.probe(verb)
+        sql, server = self._sql[verb], self.raw.pgconn
+        steps: tuple[tuple[str, str, list[bytes | None]], ...] = (
+            (verb, sql.numbered, [None if value is None else str(value).encode() for value in sql.values(parameters)]),
+            ("tell", _TELL, []),
+        )
+        for name, text, _ in steps:
+            if name not in self._named:
+                self._cursor.execute(f"PREPARE holdfast_{name} AS {text}", prepare=False)
+                self._named.add(name)
+        server.enter_pipeline_mode()
+        for name, _, values in steps:
+            server.send_query_prepared(f"holdfast_{name}".encode(), values)
+            server.pipeline_sync()
+        results = self.raw.wait(_answers(server, syncs=len(steps)))
+        server.exit_pipeline_mode()
+        for result in results:
+            if result.status == ExecStatus.FATAL_ERROR:
+                raise psycopg.errors.error_from_result(result)
+
     @contextmanager
     def piped(self) -> Iterator[None]:
         """Inside, a statement of which no answer is needed is sent along with the next: every round trip is a chance for busy
         threads to keep the interpreter for 5 ms. What failed is raised at the next answer, or at the end of this."""
-        if not self._pipes:
+        if not self.pipes:
             yield
             return
         with self.raw.pipeline() as self._pipe:

@@ -57,6 +57,7 @@ class PostgresStore:
     """The store behind a `postgresql://` URL. Opened on first use; safe to share between threads and across fork."""
 
     dialect: Final = "postgresql"
+    far: Final = True
 
     def __init__(self, url: str, *, clock: Clock | None = None, listen_url: str | None = None, writers: int = WRITERS) -> None:
         self.place = place_of(url)
@@ -277,6 +278,9 @@ class PostgresStore:
     def tell(self, what: str) -> None:
         if self.probe is not None:
             self.probe(what)
+
+    def takes_word(self) -> bool:
+        return self._bell.takes_word()
 
     def ring(self, followers: bool = False) -> None:
         self._bell.ring(followers)

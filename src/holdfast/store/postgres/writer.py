@@ -18,7 +18,7 @@ from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.store.clock import Clock
 from holdfast.store.commits import Commits, Entry, Share, accept, refuse, shares
 from holdfast.store.enqueue import Plain
-from holdfast.store.op import Make, Moment, Op, Statement, drive
+from holdfast.store.op import Make, Moment, Op, Single, Statement, drive
 from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.connection import Connection, Timeout
 from holdfast.store.postgres.place import IDLE_SECONDS, explain, is_lost, is_mixed_up, is_stale_plan, unknown_outcome
@@ -62,6 +62,9 @@ class Home(Protocol):
         """A connection went silent: those that were made before it may have, too. Each would cost as long again."""
 
     def is_distrusted(self, connection: Connection) -> bool: ...
+
+    def takes_word(self) -> bool:
+        """Whether the caller is the one to tell all of what he commits, right behind it; else there is the bell to ring."""
 
     def ring(self, followers: bool = False) -> None:
         """Something was committed that somebody may be waiting for; or only `followers` of jobs."""
@@ -110,6 +113,9 @@ class Writer:
     def _commit_alone(self, make: Make[T]) -> T:
         single = make.at_once(self._home.clock.now(), many=True) if isinstance(make, Plain) else None
         try:
+            if isinstance(make, Single):
+                value: T = self._run_single(make)
+                return value
             if single is not None:
                 self._commit_single(single[0])
                 return single[1]  # type: ignore[return-value]
@@ -130,7 +136,7 @@ class Writer:
         """A statement by itself is a transaction. It makes a job with an id that nobody else has: to do it twice is refused."""
         patience, doubtful, kept = Patience(), False, False
         while True:
-            running = False
+            running = telling = False
             try:
                 connection = self._open()
                 if kept:
@@ -139,7 +145,11 @@ class Writer:
                 for step in ("begin", "commit"):
                     self._home.tell(step)
                 running = True
-                connection.run(statement)
+                telling = connection.pipes and self._home.takes_word()
+                if telling:
+                    connection.run_telling(statement)
+                else:
+                    connection.run(statement)
                 break
             except errors.UniqueViolation:
                 if not doubtful:
@@ -155,9 +165,34 @@ class Writer:
             except BaseException:
                 self._drop()
                 raise
-        self._home.ring()
+        if not telling:
+            self._home.ring()
         self._home.tell("committed")
         self._look_at_clock(connection)
+
+    def _run_single(self, make: Single[T]) -> T:
+        """Whether it was kept is not known if its answer is lost, so that is not done again here: the caller finds out."""
+        patience = Patience()
+        while True:
+            sent = False
+            try:
+                connection = self._open()
+                self._home.tell("begin")
+                sent = True
+                value = drive(make(self._home.moment()), connection)
+                break
+            except psycopg.Error as error:
+                if (sent and self._is_lost(error)) or not self._again(error, patience):
+                    self._drop()
+                    raise
+            except BaseException:
+                self._drop()
+                raise
+        if make.tells(value):
+            self._home.ring(followers=True)
+        self._home.tell("committed")
+        self._look_at_clock(connection)
+        return value
 
     def _look_at_clock(self, connection: Connection) -> None:
         """Now and then, after the work: who only ever sends single statements begins no transaction that would tell."""

@@ -42,6 +42,7 @@ class SqliteStore:
     """The store behind a `sqlite:///` URL. Opened on first use; safe to share between threads and across fork."""
 
     dialect: Final = "sqlite"
+    far: Final = False
 
     def __init__(self, path: str, *, clock: Clock | None = None, busy_seconds: float = 30.0) -> None:
         if sqlite3.sqlite_version_info < SQLITE_OLDEST:
@@ -82,7 +83,7 @@ class SqliteStore:
 
     def _commit_alone(self, make: Make[T]) -> T:
         try:
-            connection = self._writing()
+            connection = self._writer or self._writing()
             single = make.at_once(self.clock.now()) if isinstance(make, Plain) else None
             if single is not None:
                 self._commit_single(connection, single[0])
@@ -120,7 +121,8 @@ class SqliteStore:
         except BaseException as error:
             self._undo(connection, keep=isinstance(error, _REFUSED))
             raise
-        self._tell("committed")
+        if self.probe is not None:
+            self._tell("committed")
 
     def _undo(self, connection: Connection, keep: bool) -> None:
         """Nothing of what was begun stays; where the file itself may be in trouble, the connection goes too."""

@@ -1,0 +1,1 @@
+-- Not one statement here, where no statement is far away: see idle, and what a claim does step by step.

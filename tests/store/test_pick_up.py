@@ -1,0 +1,279 @@
+"""What an idle worker does in one statement is what a claim does step by step, and it costs nothing where there is nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from holdfast.domain.job import Claimed
+from holdfast.store import claim
+from holdfast.store.op import Moment, Op, Single, Statement
+from holdfast.store.postgres.bell import GAP_SECONDS, Bell
+from holdfast.store.postgres.connection import Connection
+from holdfast.store.postgres.place import CHANNEL, SETTINGS_LOCAL
+from holdfast.store.postgres.schema import verbs
+from tests.conformance.world import World, postgres_world
+from tests.servers import plain
+from tests.simulation.invariants import check
+
+LEASE = 30_000_000
+TASKS = ["add", "once"]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[World]:
+    world = postgres_world(tmp_path)
+    try:
+        yield world
+        check(world.rows)
+    finally:
+        world.close()
+
+
+def hire(store: World) -> int:
+    def make(moment: Moment) -> Op[int]:
+        return (yield from claim.register(moment, "w", "host", 1, LEASE, by_hand=False))
+
+    return store.app.store.write(make)
+
+
+def pick_up(
+    store: World, worker: int, limit: int = 10, leases: dict[str, int] | None = None, tasks: list[str] = TASKS
+) -> tuple[list[Claimed], claim.Idle]:
+    def make(moment: Moment) -> Op[tuple[list[Claimed], claim.Idle]]:
+        holder = claim.Holder(worker, "w", LEASE, leases or {})
+        return (yield from claim.pick_up(moment, holder, None, tasks, limit, 0))
+
+    return store.app.store.write(Single(make, lambda _: True))
+
+
+def step_by_step(store: World, worker: int, limit: int = 10) -> list[Claimed]:
+    def make(moment: Moment) -> Op[list[Claimed]]:
+        yield from claim.beat(moment, worker)
+        lanes = yield from claim.ready_lanes(None, TASKS)
+        return (yield from claim.claim(moment, claim.Holder(worker, "w", LEASE), lanes, limit))
+
+    return store.app.store.write(make)
+
+
+def prepare(store: World) -> None:
+    """Jobs of one lane: new ones, urgent ones, one with all that a job can have, one that has failed before."""
+    add = store.add
+    again = add.using(id="again").enqueue(0)
+    lease = store.claim()
+    store.app.fail(lease, "not yet")
+    store.clock.advance(10)
+    assert store.app.claim(queues=["nothing"]) is None  # which promotes it
+    assert again.id == "again"
+    add.using(id="first").enqueue(1)
+    add.using(id="urgent", priority=3).enqueue(2)
+    add.using(id="rich", key="one", tags=["a", "b"], meta={"user": 7}, parent="first").enqueue(3, b=4)
+    for number in range(5):
+        add.using(id=f"last-{number}").enqueue(number)
+
+
+SEEN = (
+    "SELECT * FROM holdfast_moved ORDER BY seq",
+    "SELECT * FROM holdfast_running ORDER BY seq",
+    "SELECT * FROM holdfast_ready ORDER BY seq",
+    "SELECT job, number, kind, at, data FROM holdfast_event ORDER BY job, number",
+    "SELECT * FROM holdfast_worker WHERE name = 'w'",
+)
+
+
+def test_it_takes_and_leaves_what_the_steps_of_a_claim_do(store: World, tmp_path: Path) -> None:
+    twin = postgres_world(tmp_path)
+    try:
+        for each in (store, twin):
+            prepare(each)
+        worker, twins = hire(store), hire(twin)
+        assert worker == twins
+        for world in (store, twin):
+            world.clock.advance(1)
+        claimed, left = pick_up(store, worker, 7)
+        assert claimed == step_by_step(twin, twins, 7)
+        assert [each.id for each in claimed] == ["urgent", "again", "first", "rich", "last-0", "last-1", "last-2"]
+        assert [each.attempt for each in claimed][:2] == [1, 2]
+        assert left == claim.Idle(ready=False, to_tend=False, next_due=None)
+        for query in SEEN:
+            assert store.rows(query) == twin.rows(query)
+    finally:
+        twin.close()
+
+
+def test_a_lease_of_the_task_s_own_is_given_by_its_name(store: World) -> None:
+    store.once.enqueue("x")
+    pick_up(store, hire(store), leases={"once": 77, "add": 88})
+    assert store.rows("SELECT lease FROM holdfast_running") == [(77,)]
+
+
+def test_who_finds_nothing_writes_nothing(store: World) -> None:
+    store.add.using(run_after=60).enqueue(1)
+    due = store.clock.now() + 60_000_000
+    worker = hire(store)
+    store.clock.advance(1)
+    before = store.everything()
+    assert pick_up(store, worker) == ([], claim.Idle(ready=False, to_tend=False, next_due=due))
+    assert store.everything() == before
+    store.clock.advance(60)
+    assert pick_up(store, worker) == ([], claim.Idle(ready=False, to_tend=True, next_due=due))
+
+
+def test_jobs_of_tasks_that_it_does_not_have_are_left_alone(store: World) -> None:
+    store.add.enqueue(1)
+    worker = hire(store)
+    assert pick_up(store, worker, tasks=["once"]) == ([], claim.Idle(ready=False, to_tend=False, next_due=None))
+    store.once.enqueue("x")
+    assert [each.attempt for each in pick_up(store, worker, tasks=["once"])[0]] == [1]
+
+
+def test_where_several_lanes_have_something_it_is_left_to_the_steps_which_know_the_order(store: World) -> None:
+    store.add.enqueue(1)
+    store.once.enqueue("x")
+    claimed, left = pick_up(store, hire(store))
+    assert (claimed, left.ready) == ([], True)
+
+
+def test_a_worker_that_was_given_up_takes_nothing(store: World) -> None:
+    job = store.add.enqueue(1)
+    claimed, left = pick_up(store, worker=999)
+    assert (claimed, left.ready) == ([], True)
+    assert store.state(job) == "ready"
+
+
+def test_what_somebody_else_is_taking_is_passed_over_and_not_looked_for_again_at_once(store: World) -> None:
+    store.add.using(id="theirs").enqueue(1)
+    worker = hire(store)
+    with psycopg.connect(plain(store.url)) as other:
+        other.execute("SELECT 1 FROM holdfast.ready FOR UPDATE")
+        claimed, left = pick_up(store, worker)
+        assert (claimed, left.ready) == ([], False)
+        store.add.using(id="ours").enqueue(2)
+        assert [each.id for each in pick_up(store, worker)[0]] == ["ours"]
+
+
+def test_its_cost_does_not_depend_on_the_backlog(store: World) -> None:
+    store.add.enqueue(1)
+    worker = hire(store)
+    few = pages(store, worker)
+    store.app.enqueue_many(store.add.bind(number) for number in range(4000))
+    assert pages(store, worker) <= few * 2
+
+
+def pages(store: World, worker: int) -> int:
+    """That the statement looks at, by the plan that it has for ever."""
+    sql = verbs("holdfast")["pick_up"]
+    values: dict[str, Any] = {
+        "queues": None, "tasks": '["add"]', "limit": 1, "now": 1, "tick": 1, "boot": "", "worker": worker, "lease": LEASE,
+        "leases": None, "told": '{"worker":"w","attempt":', "horizon": 0,
+    }  # fmt: skip
+    with psycopg.connect(plain(store.url), cursor_factory=psycopg.RawCursor) as connection:
+        connection.execute(SETTINGS_LOCAL.encode())
+        connection.execute(f"PREPARE picking AS {sql.numbered}".encode())
+        given = ", ".join("NULL" if value is None else f"'{value}'" for value in sql.values(values))
+        row = connection.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE picking ({given})".encode()).fetchone()
+        connection.rollback()
+    assert row is not None
+    top = row[0][0]["Plan"]
+    return int(top["Shared Hit Blocks"]) + int(top["Shared Read Blocks"])
+
+
+# In a worker
+
+
+@contextmanager
+def working(store: World) -> Iterator[None]:
+    worker = store.app.worker(lease=30)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    try:
+        yield
+    finally:
+        worker.stop()
+        thread.join()
+
+
+def test_a_job_that_comes_to_an_idle_worker_costs_it_one_statement(store: World) -> None:
+    said: list[str] = []
+    idle = threading.Event()
+
+    def listen(what: str) -> None:
+        said.append(what)
+        if said[-2:] == ["pick_up", "committed"]:
+            idle.set()
+
+    store.app.store.probe = listen
+    with working(store):
+        assert idle.wait(20)
+        job = store.another().task_named("add").enqueue(1)
+        store.app.wait(job, timeout=20)
+    assert "start_jobs" not in said
+    assert store.kinds(job) == ["enqueued", "started", "succeeded"]
+
+
+def test_what_was_taken_and_whose_answer_was_lost_is_given_back_at_once(store: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not when the lease is over: its worker beats, and would hold it for ever."""
+    run, lost = Connection.run, list[Any]()
+
+    def losing(connection: Connection, statement: Statement) -> Any:
+        rows = run(connection, statement)
+        if statement.verb == "pick_up" and rows[0][0] != "[]" and not lost:
+            lost.append(rows)
+            connection.raw.close()
+            raise psycopg.OperationalError("server closed the connection unexpectedly")
+        return rows
+
+    job = store.add.enqueue(1)
+    monkeypatch.setattr(Connection, "run", losing)
+    with working(store):
+        store.app.wait(job, timeout=20)
+    assert len(lost) == 1
+    assert store.kinds(job) == ["enqueued", "started", "released", "started", "succeeded"]
+    assert store.get(job).attempt == 1
+
+
+# The word that goes with it
+
+
+@pytest.mark.parametrize("takes_word", [True, False])
+def test_who_enqueues_tells_right_behind_it_or_rings_the_bell(
+    store: World, monkeypatch: pytest.MonkeyPatch, takes_word: bool
+) -> None:
+    app, rung, ring = store.another(), list[bool](), Bell.ring
+
+    def heard(bell: Bell, followers: bool = False) -> None:
+        rung.append(followers)
+        ring(bell, followers)
+
+    monkeypatch.setattr(Bell, "ring", heard)
+    monkeypatch.setattr(Bell, "takes_word", lambda _: takes_word)
+    task = app.task_named("add")
+    task.enqueue(1)  # makes its lane, in a transaction, of which the bell tells
+    app.store._bell.close()  # type: ignore[attr-defined]
+    rung.clear()
+    with psycopg.connect(plain(store.url), autocommit=True) as listener:
+        listener.execute(f"LISTEN {CHANNEL}")
+        task.enqueue(2)
+        assert [word.payload for word in listener.notifies(timeout=20, stop_after=1)] == [""]
+    assert rung == ([] if takes_word else [False])
+
+
+def test_the_word_is_taken_now_and_then_and_never_while_the_bell_has_something_to_tell() -> None:
+    bell = Bell(no_connection)
+    assert bell.takes_word()
+    assert not bell.takes_word()
+    bell._told_at -= GAP_SECONDS
+    assert bell.takes_word()
+    bell._told_at -= GAP_SECONDS
+    bell._rung = "something"
+    assert not bell.takes_word()
+
+
+def no_connection() -> Any:
+    raise AssertionError("nobody may ask for one")
