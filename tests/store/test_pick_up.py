@@ -48,7 +48,7 @@ def pick_up(
 ) -> tuple[list[Claimed], claim.Idle]:
     def make(moment: Moment) -> Op[tuple[list[Claimed], claim.Idle]]:
         holder = claim.Holder(worker, "w", LEASE, leases or {})
-        return (yield from claim.pick_up(moment, holder, None, tasks, limit, 0))
+        return (yield from claim.pick_up(moment, holder, None, tasks, limit))
 
     return store.app.store.write(Single(make, lambda _: True))
 
@@ -171,7 +171,7 @@ def pages(store: World, worker: int) -> int:
     sql = verbs("holdfast")["pick_up"]
     values: dict[str, Any] = {
         "queues": None, "tasks": '["add"]', "limit": 1, "now": 1, "tick": 1, "boot": "", "worker": worker, "lease": LEASE,
-        "leases": None, "told": '{"worker":"w","attempt":', "horizon": 0,
+        "leases": None, "told": '{"worker":"w","attempt":',
     }  # fmt: skip
     with psycopg.connect(plain(store.url), cursor_factory=psycopg.RawCursor) as connection:
         connection.execute(SETTINGS_LOCAL.encode())

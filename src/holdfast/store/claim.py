@@ -126,7 +126,7 @@ def idle(
 
 
 def pick_up(
-    moment: Moment, holder: Holder, queues: Sequence[str] | None, tasks: Sequence[str], limit: int, horizon: int
+    moment: Moment, holder: Holder, queues: Sequence[str] | None, tasks: Sequence[str], limit: int
 ) -> Op[tuple[list[Claimed], Idle]]:
     """What an idle worker finds and takes in one statement, where every statement has far to go; and what is left to do."""
     fields = {
@@ -136,15 +136,15 @@ def pick_up(
         "now": moment.now,
         "tick": moment.tick,
         "boot": moment.boot,
-        "horizon": horizon,
         **_said(holder),
     }
-    rows, ready, to_tend, next_due = (yield Statement("pick_up", fields))[0]
+    rows, lanes, offered, notice, next_due = (yield Statement("pick_up", fields))[0]
     claimed = sorted(_decode_claimed(rows), key=attrgetter("priority", "seq"))
     if claimed and holder.cursor is not None:
         last = claimed[-1]
         holder.cursor.move(moment.tick, {last.lane: (last.priority, last.seq)}, enough=len(claimed) == limit)
-    return claimed, Idle(ready, to_tend, next_due)
+    to_tend = notice or (next_due is not None and next_due <= moment.now)
+    return claimed, Idle(lanes > 1 or offered > len(claimed), to_tend, next_due)
 
 
 def claim(moment: Moment, holder: Holder, lanes: Sequence[int], limit: int) -> Op[list[Claimed]]:

@@ -39,6 +39,8 @@ TEND_SECONDS: Final = 1.0
 PRUNE_SECONDS: Final = 60.0
 LINGER_SECONDS: Final = 0.001
 NOTICE_SECONDS: Final = 0.05
+START_SECONDS: Final = 0.000_2
+"""For the thread that starts a job: we have nothing to do, and it would wait for the interpreter until we sleep."""
 UNSTARTED_SECONDS: Final = 1.0
 RETRY_SECONDS: Final = (0.05, 2.0)
 _NEVER_STARTED: Final = Released("its claim was kept, but the answer was lost")
@@ -176,9 +178,10 @@ class Clerk:
             return NOTICE_SECONDS  # somebody committed, perhaps ourselves: only a notice could be of interest now
         if quiet and (self._look or tending):
             self._looked_at = now
+            picking = looking and self._look and self._lookout.may_pick_up()
             self._look = False
-            looking, tending = self._look_around(room if looking else 0)
-            if not looking:
+            looking, tending = self._pick_up(room) if picking else self._look_around(looking)
+            if not (looking or picking):
                 self._tended_at = now
         if quiet and not (looking or tending):
             return 0.0 if self._look else self._pause(now, closing)
@@ -251,15 +254,19 @@ class Clerk:
             self._pruned_at = time.monotonic()
         return pruned
 
-    def _look_around(self, room: int) -> tuple[bool, bool]:
-        """Whether there is something to claim and, if not, to tend. What could be taken at once is."""
+    def _look_around(self, looking: bool) -> tuple[bool, bool]:
+        """Whether there is something to claim and, if not, to tend."""
         pruning = time.monotonic() - self._pruned_at >= PRUNE_SECONDS and self._terms.retention_seconds is not None
         retention = int((self._terms.retention_seconds or 0.0) * 1e6) if pruning else None
-        found = self._lookout.look(self.worker, room, retention)
-        if found.claimed:
-            self._tick = found.tick
-            self._take_in(Turn(True, set(), [], found.claimed, full=len(found.claimed) == room), [])
-        return found.ready, found.to_tend and not found.ready
+        left = self._lookout.look(self.worker, looking, retention)
+        return left.ready, left.to_tend and not left.ready
+
+    def _pick_up(self, room: int) -> tuple[bool, bool]:
+        """The same, and what could be taken at once is."""
+        claimed, self._tick, left = self._lookout.pick_up(self.worker, room)
+        if claimed:
+            self._take_in(Turn(True, set(), [], claimed, full=len(claimed) == room), [])
+        return left.ready, left.to_tend and not left.ready
 
     def _take_in(self, turn: Turn, reports: list[Report]) -> None:
         if turn.alive:
@@ -281,6 +288,8 @@ class Clerk:
         if turn.claimed:
             now = time.monotonic()
             self._start(self._desk.add([self._as_run(claimed, now) for claimed in turn.claimed]))
+            if not (self._look or self._desk.outcomes):
+                time.sleep(START_SECONDS)
 
     def _as_run(self, claimed: Claimed, now: float) -> Run:
         queue, name = self._lookout.lanes[claimed.lane]

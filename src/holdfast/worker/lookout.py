@@ -17,14 +17,12 @@ from holdfast.store.store import Store
 from holdfast.worker.terms import Terms
 
 
-class Found(NamedTuple):
-    """What there is to do."""
+class Picked(NamedTuple):
+    """What was taken at once, the lease clock when it was, and what there is to do besides."""
 
-    ready: bool
-    to_tend: bool
     claimed: list[Claimed]
-    """What was taken at once, and the lease clock when it was."""
     tick: int
+    left: claim.Idle
 
 
 class Lookout:
@@ -51,28 +49,34 @@ class Lookout:
         """Seconds until the next scheduled job that is known of."""
         return None if self.next_due is None else (self.next_due - self._store.clock.now()) / 1e6
 
-    def look(self, worker: int, room: int, retention: int | None) -> Found:
-        """Room for nothing: only whether there is something to tend. Jobs that ended longer ago than `retention` are, too."""
-        if room and self._store.far and not self._cursor.places:
-            found = self._store.write(Single(lambda moment: self._pick_up(moment, worker, room, retention), _took_something))
-        else:
-            found = self._store.read(lambda moment: self._ask(moment, worker, room > 0, retention))
-        if any(claimed.lane not in self.lanes for claimed in found.claimed):
-            self.lanes = self._store.read(lambda _: browse.lane_names())
-        return found
+    def look(self, worker: int, looking: bool, retention: int | None) -> claim.Idle:
+        """Whether there is something to claim, if that is looked for, or to tend: such as jobs that ended so long ago."""
 
-    def _pick_up(self, moment: Moment, worker: int, room: int, retention: int | None) -> Op[Found]:
+        def make(moment: Moment) -> Op[claim.Idle]:
+            horizon = 0 if retention is None else moment.now - retention
+            return (yield from claim.idle(moment, worker, self._terms.queues, self._tasks, self._cursor, looking, horizon))
+
+        left = self._store.read(make)
+        self.next_due = left.next_due
+        return left
+
+    def may_pick_up(self) -> bool:
+        """Whether a look is best made with the claim; not in the middle of a lane, where dead rows lie at the start."""
+        return self._store.far and not self._cursor.places
+
+    def pick_up(self, worker: int, room: int) -> Picked:
+        """A look that takes what it finds."""
         holder = self._holder(worker, {task: int(seconds * 1e6) for task, seconds in self.leases.items()})
-        queues, horizon = self._terms.queues, _horizon(moment, retention)
-        claimed, left = yield from claim.pick_up(moment, holder, queues, self._tasks, room, horizon)
-        self.next_due = left.next_due
-        return Found(left.ready, left.to_tend, claimed, moment.tick)
 
-    def _ask(self, moment: Moment, worker: int, looking: bool, retention: int | None) -> Op[Found]:
-        queues, horizon = self._terms.queues, _horizon(moment, retention)
-        left = yield from claim.idle(moment, worker, queues, self._tasks, self._cursor, looking, horizon)
-        self.next_due = left.next_due
-        return Found(left.ready, left.to_tend, [], moment.tick)
+        def make(moment: Moment) -> Op[Picked]:
+            claimed, left = yield from claim.pick_up(moment, holder, self._terms.queues, self._tasks, room)
+            return Picked(claimed, moment.tick, left)
+
+        picked = self._store.write(Single(make, tells=lambda picked: bool(picked.claimed)))
+        self.next_due = picked.left.next_due
+        if picked.claimed and picked.claimed[0].lane not in self.lanes:
+            self.lanes = self._store.read(lambda _: browse.lane_names())
+        return picked
 
     def take(self, moment: Moment, worker: int, room: int) -> Op[list[Claimed]]:
         lanes = yield from claim.ready_lanes(self._terms.queues, self._tasks, self._cursor)
@@ -92,11 +96,3 @@ class Lookout:
             return not any((yield from browse.work_left(lanes)))
 
         return self._store.read(make)
-
-
-def _took_something(found: Found) -> bool:
-    return bool(found.claimed)
-
-
-def _horizon(moment: Moment, retention: int | None) -> int:
-    return 0 if retention is None else moment.now - retention

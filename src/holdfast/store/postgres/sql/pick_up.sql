@@ -1,6 +1,8 @@
--- What an idle worker that is looking does, in one statement and one round trip: if something is ready in exactly one of its
--- lanes, it is claimed, as beat, ready_in_lane, take_ready, start_jobs and claimed do it step by step. Who finds nothing writes
--- nothing. The rest is what `idle` says: `ready` is left for those steps, where several lanes have something or we are given up.
+-- What an idle worker does when somebody has committed, in one statement and one round trip: if something is ready in exactly one
+-- of its lanes, it is claimed, as beat, ready_in_lane, take_ready, start_jobs and claimed do it step by step. Who finds nothing
+-- writes nothing. What it is told besides: in how many lanes something is ready, how much was offered (which is left where the
+-- worker was given up), whether there is a notice, and when the next scheduled job is due.
+-- Every part costs, used or not: all of the plan is set up each time.
 WITH RECURSIVE filled (lane) AS (
     SELECT min(lane) FROM holdfast.ready
     UNION ALL
@@ -28,25 +30,18 @@ beaten AS (
 taken AS (
     DELETE FROM holdfast.ready WHERE ctid = ANY (ARRAY (SELECT place FROM offered CROSS JOIN beaten)) RETURNING lane, seq
 ),
-again AS (
-    UPDATE holdfast.moved
-       SET state = 'running', attempt = attempt + 1, token = token + 1, event_count = event_count + 1, started_at = :now::bigint
-     WHERE seq = ANY (ARRAY (SELECT seq FROM taken))
+started AS (
+    INSERT INTO holdfast.moved AS moved (seq, lane, state, attempt, token, event_count, started_at)
+    SELECT seq, lane, 'running', 1, 1, 2, :now::bigint FROM taken
+        ON CONFLICT (seq) DO UPDATE
+           SET state = 'running', attempt = moved.attempt + 1, token = moved.token + 1, event_count = moved.event_count + 1,
+               started_at = excluded.started_at
     RETURNING seq, lane, attempt, token, event_count, run_after, progress, meter, reason
 ),
-first AS (
-    INSERT INTO holdfast.moved (seq, lane, state, attempt, token, event_count, started_at)
-    SELECT seq, lane, 'running', 1, 1, 2, :now::bigint
-      FROM taken
-     WHERE NOT EXISTS (SELECT 1 FROM holdfast.moved WHERE moved.seq = taken.seq)
-    RETURNING seq, lane, attempt, token, event_count, run_after, progress, meter, reason
-),
-started AS (SELECT * FROM first UNION ALL SELECT * FROM again),
 leased AS (
     INSERT INTO holdfast.running (seq, token, worker, lease, lane)
-    SELECT seq, token, :worker::bigint,
-           (SELECT coalesce((:leases::jsonb ->> mine.task)::bigint, :lease::bigint) FROM mine WHERE mine.lane = started.lane), lane
-      FROM started
+    SELECT seq, token, :worker::bigint, coalesce((:leases::jsonb ->> mine.task)::bigint, :lease::bigint), mine.lane
+      FROM started CROSS JOIN mine
 ),
 told AS (
     INSERT INTO holdfast.event (job, number, kind, at, data)
@@ -65,11 +60,7 @@ SELECT (SELECT '[' || coalesce(string_agg(concat('[', concat_ws(',', job.seq, jo
                            ELSE json_build_array(job.run_after, job.progress, job.meter, body.key, body.tags, body.meta,
                                                  body.parent, job.reason, body.callback)::text
                       END AS fields) AS rest),
-       (SELECT count(*) > 1 FROM mine) OR (EXISTS (SELECT 1 FROM offered) AND NOT EXISTS (SELECT 1 FROM beaten)),
-       EXISTS (SELECT 1 FROM holdfast.scheduled WHERE run_after <= :now::bigint)
-           OR EXISTS (SELECT 1 FROM holdfast.notice WHERE worker = :worker::bigint)
-           OR EXISTS (SELECT 1 FROM holdfast.finished WHERE finished_at < :horizon::bigint)
-           OR EXISTS (SELECT 1 FROM holdfast.worker AS worker
-                       WHERE (worker.boot <> :boot::text OR worker.beat_tick + worker.lease_min < :tick::bigint)
-                         AND EXISTS (SELECT 1 FROM holdfast.running AS running WHERE running.worker = worker.id)),
+       (SELECT count(*) FROM mine),
+       (SELECT count(*) FROM offered),
+       EXISTS (SELECT 1 FROM holdfast.notice WHERE worker = :worker::bigint),
        (SELECT min(run_after) FROM holdfast.scheduled)
