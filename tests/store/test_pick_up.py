@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from holdfast import Holdfast
 from holdfast.domain.job import Claimed
 from holdfast.store import claim
 from holdfast.store.op import Moment, Op, Single, Statement
@@ -44,11 +46,14 @@ def hire(store: World) -> int:
 
 
 def pick_up(
-    store: World, worker: int, limit: int = 10, leases: dict[str, int] | None = None, tasks: list[str] = TASKS
+    store: World, worker: int, limit: int = 10, leases: dict[str, int] | None = None, tasks: list[str] = TASKS, late: int = 0
 ) -> tuple[list[Claimed], claim.Idle]:
+    beats = store.rows(f"SELECT beat_tick FROM holdfast_worker WHERE id = {worker}")
+    beat_tick = beats[0][0] - late if beats else 0
+
     def make(moment: Moment) -> Op[tuple[list[Claimed], claim.Idle]]:
         holder = claim.Holder(worker, "w", LEASE, leases or {})
-        return (yield from claim.pick_up(moment, holder, None, tasks, limit))
+        return (yield from claim.pick_up(moment, holder, beat_tick, None, tasks, limit))
 
     return store.app.store.write(Single(make, lambda _: True))
 
@@ -147,6 +152,13 @@ def test_a_worker_that_was_given_up_takes_nothing(store: World) -> None:
     assert store.state(job) == "ready"
 
 
+def test_one_that_comes_after_the_next_beat_takes_nothing(store: World) -> None:
+    """Its client has given it up, looked whether it had taken anything, and gone on."""
+    store.add.enqueue(1)
+    claimed, left = pick_up(store, hire(store), late=1)
+    assert (claimed, left.ready) == ([], True)
+
+
 def test_what_somebody_else_is_taking_is_passed_over_and_not_looked_for_again_at_once(store: World) -> None:
     store.add.using(id="theirs").enqueue(1)
     worker = hire(store)
@@ -172,6 +184,7 @@ def pages(store: World, worker: int) -> int:
     values: dict[str, Any] = {
         "queues": None, "tasks": '["add"]', "limit": 1, "now": 1, "tick": 1, "boot": "", "worker": worker, "lease": LEASE,
         "leases": None, "told": '{"worker":"w","attempt":',
+        "beat_tick": 0,
     }  # fmt: skip
     with psycopg.connect(plain(store.url), cursor_factory=psycopg.RawCursor) as connection:
         connection.execute(SETTINGS_LOCAL.encode())
@@ -219,23 +232,74 @@ def test_a_job_that_comes_to_an_idle_worker_costs_it_one_statement(store: World)
 
 def test_what_was_taken_and_whose_answer_was_lost_is_given_back_at_once(store: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not when the lease is over: its worker beats, and would hold it for ever."""
-    run, lost = Connection.run, list[Any]()
+    run, lost = Connection.run_alone, list[Any]()
 
-    def losing(connection: Connection, statement: Statement) -> Any:
-        rows = run(connection, statement)
+    def losing(connection: Connection, statement: Statement, telling: bool = False) -> Any:
+        rows, told = run(connection, statement, telling)
         if statement.verb == "pick_up" and rows[0][0] != "[]" and not lost:
             lost.append(rows)
             connection.raw.close()
             raise psycopg.OperationalError("server closed the connection unexpectedly")
-        return rows
+        return rows, told
 
     job = store.add.enqueue(1)
-    monkeypatch.setattr(Connection, "run", losing)
+    monkeypatch.setattr(Connection, "run_alone", losing)
     with working(store):
         store.app.wait(job, timeout=20)
     assert len(lost) == 1
     assert store.kinds(job) == ["enqueued", "started", "released", "started", "succeeded"]
     assert store.get(job).attempt == 1
+
+
+def waiting(store: World) -> int:
+    """Statements that wait for somebody's lock."""
+    query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    return int(store.rows(query)[0][0])
+
+
+def test_what_is_taken_after_its_worker_gave_the_statement_up_is_not_lost(store: World) -> None:
+    """As when the disk, or a standby, lets a commit wait for longer than the worker does."""
+    app = Holdfast(store.url)  # with the server's clock
+    app.task(name="add")(lambda a: a)
+    worker = app.worker(lease=3)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    try:
+        app.wait(app.task_named("add").enqueue(0), timeout=20)
+        with psycopg.connect(plain(store.url)) as stall:
+            stall.execute("SELECT 1 FROM holdfast.worker FOR UPDATE")
+            job = store.another().task_named("add").enqueue(1)
+            deadline = time.monotonic() + 20
+            while waiting(store) < 2 and time.monotonic() < deadline:  # the statement, and what its worker does next
+                pass
+        assert app.wait(job, timeout=20).state == "succeeded"
+    finally:
+        worker.stop()
+        thread.join()
+        app.close()
+    assert store.rows("SELECT * FROM holdfast_running") == []
+
+
+def test_a_worker_rests_while_somebody_holds_the_only_job_and_tends_what_is_due(store: World) -> None:
+    app = Holdfast(store.url)
+    app.task(name="add")(lambda a: a)
+    store.add.enqueue(1)
+    said: list[str] = []
+    app.store.probe = said.append
+    worker = app.worker(lease=30)
+    thread = threading.Thread(target=worker.run)
+    with psycopg.connect(plain(store.url)) as holder:
+        holder.execute("SELECT 1 FROM holdfast.ready FOR UPDATE")
+        thread.start()
+        try:
+            due = app.task_named("add").using(run_after=1.2, queue="another").enqueue(2)
+            assert app.wait(due, timeout=20).state == "succeeded"
+            assert said.count("beat") + said.count("pick_up") < 50
+        finally:
+            holder.rollback()
+            worker.stop()
+            thread.join()
+            app.close()
 
 
 # The word that goes with it
@@ -262,6 +326,19 @@ def test_who_enqueues_tells_right_behind_it_or_rings_the_bell(
         task.enqueue(2)
         assert [word.payload for word in listener.notifies(timeout=20, stop_after=1)] == [""]
     assert rung == ([] if takes_word else [False])
+
+
+def test_a_word_that_cannot_be_said_is_no_fault_of_the_job(store: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    app, rung = store.another(), list[bool]()
+    task = app.task_named("add")
+    task.enqueue(1)
+    monkeypatch.setattr("holdfast.store.postgres.connection._TELL", "SELECT 1 / 0")
+    monkeypatch.setattr(Bell, "takes_word", lambda _: True)
+    monkeypatch.setattr(Bell, "ring", lambda _, followers=False: rung.append(followers))
+    for number in (2, 3):
+        assert task.enqueue(number).created
+    assert rung == [False, False]
+    assert store.rows("SELECT count(*) FROM holdfast_body") == [(3,)]
 
 
 def test_the_word_is_taken_now_and_then_and_never_while_the_bell_has_something_to_tell() -> None:

@@ -126,9 +126,12 @@ def idle(
 
 
 def pick_up(
-    moment: Moment, holder: Holder, queues: Sequence[str] | None, tasks: Sequence[str], limit: int
+    moment: Moment, holder: Holder, beat_tick: int, queues: Sequence[str] | None, tasks: Sequence[str], limit: int
 ) -> Op[tuple[list[Claimed], Idle]]:
-    """What an idle worker finds and takes in one statement, where every statement has far to go; and what is left to do."""
+    """What an idle worker finds and takes in one statement, where every statement has far to go; and what is left to do.
+
+    beat_tick  Its last beat: who knows of another takes nothing.
+    """
     fields = {
         "queues": _list(queues),
         "tasks": _list(tasks),
@@ -136,6 +139,7 @@ def pick_up(
         "now": moment.now,
         "tick": moment.tick,
         "boot": moment.boot,
+        "beat_tick": beat_tick,
         **_said(holder),
     }
     rows, lanes, offered, notice, next_due = (yield Statement("pick_up", fields))[0]

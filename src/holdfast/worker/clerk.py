@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.domain.bounds import CLAIMED_SLICE_MAX
 from holdfast.domain.job import Claimed
 from holdfast.domain.outcome import Change, Released
 from holdfast.domain.outcome import settle as decide
@@ -180,9 +181,10 @@ class Clerk:
             self._looked_at = now
             picking = looking and self._look and self._lookout.may_pick_up()
             self._look = False
-            looking, tending = self._pick_up(room) if picking else self._look_around(looking)
-            if not (looking or picking):
+            looking, to_tend = self._pick_up(room) if picking else self._look_around(looking)
+            if not picking and (tending or not looking):
                 self._tended_at = now
+            tending = to_tend and (tending or not looking)
         if quiet and not (looking or tending):
             return 0.0 if self._look else self._pause(now, closing)
         reports = self._outbox.take()
@@ -212,10 +214,10 @@ class Clerk:
         def make(moment: Moment) -> Op[Turn]:
             current = [report for report in reports if not report.recalled]
             lost = (yield from write_reports(moment, current, waits=False)) if current else set()
-            if doubting:
-                yield from self._give_back_unknown(moment)
             notices = yield from claim.notices(self.worker)
             alive = yield from claim.beat(moment, self.worker)
+            if doubting:  # after the beat, which ends whatever was begun before it
+                yield from self._give_back_unknown(moment)
             pruned = 0
             if tending:
                 expired = yield from tend.expire(moment)
@@ -255,18 +257,19 @@ class Clerk:
         return pruned
 
     def _look_around(self, looking: bool) -> tuple[bool, bool]:
-        """Whether there is something to claim and, if not, to tend."""
+        """Whether there is something to claim, and to tend."""
         pruning = time.monotonic() - self._pruned_at >= PRUNE_SECONDS and self._terms.retention_seconds is not None
         retention = int((self._terms.retention_seconds or 0.0) * 1e6) if pruning else None
         left = self._lookout.look(self.worker, looking, retention)
-        return left.ready, left.to_tend and not left.ready
+        return left.ready, left.to_tend
 
     def _pick_up(self, room: int) -> tuple[bool, bool]:
         """The same, and what could be taken at once is."""
-        claimed, self._tick, left = self._lookout.pick_up(self.worker, room)
+        room = min(room, CLAIMED_SLICE_MAX)  # all that was taken is one answer
+        claimed, self._tick, left = self._lookout.pick_up(self.worker, self.beat_tick, room)
         if claimed:
             self._take_in(Turn(True, set(), [], claimed, full=len(claimed) == room), [])
-        return left.ready, left.to_tend and not left.ready
+        return left.ready, left.to_tend
 
     def _take_in(self, turn: Turn, reports: list[Report]) -> None:
         if turn.alive:

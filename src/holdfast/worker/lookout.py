@@ -64,12 +64,12 @@ class Lookout:
         """Whether a look is best made with the claim; not in the middle of a lane, where dead rows lie at the start."""
         return self._store.far and not self._cursor.places
 
-    def pick_up(self, worker: int, room: int) -> Picked:
+    def pick_up(self, worker: int, beat_tick: int, room: int) -> Picked:
         """A look that takes what it finds."""
         holder = self._holder(worker, {task: int(seconds * 1e6) for task, seconds in self.leases.items()})
 
         def make(moment: Moment) -> Op[Picked]:
-            claimed, left = yield from claim.pick_up(moment, holder, self._terms.queues, self._tasks, room)
+            claimed, left = yield from claim.pick_up(moment, holder, beat_tick, self._terms.queues, self._tasks, room)
             return Picked(claimed, moment.tick, left)
 
         picked = self._store.write(Single(make, tells=lambda picked: bool(picked.claimed)))

@@ -10,7 +10,8 @@ from functools import cache
 from typing import Any, Final, Protocol, cast
 
 import psycopg
-from psycopg.pq import ExecStatus, TransactionStatus
+from psycopg.adapt import Transformer
+from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
 from psycopg.rows import tuple_row
 from psycopg.types.numeric import Int8Dumper
@@ -39,7 +40,9 @@ _SYNC: Final = "SELECT pg_logical_emit_message(true, 'holdfast', '')"
 _LIFE: Final = "SELECT json_agg(mark ORDER BY mark)::text FROM holdfast.life"
 _BORN: Final = "INSERT INTO holdfast.life (mark) SELECT gen_random_uuid()::text WHERE NOT EXISTS (SELECT 1 FROM holdfast.life)"
 
-_TELL: Final = f"SELECT set_config('synchronous_commit', 'off', true), pg_notify('{CHANNEL}', '')"  # need not be on the disk
+_TELL: Final = (  # need not be on the disk; and others who tell at the same time are not waited for: then the bell is rung
+    f"SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '20ms', true), pg_notify('{CHANNEL}', '')"
+)
 
 LOUD: Final = frozenset({
     "add_job", "add_many", "add_ready", "add_scheduled", "ready_jobs", "restart_job", "move_jobs", "succeed_jobs", "promote_jobs",
@@ -105,22 +108,44 @@ def _sent(steps: Generator[Any, Any, Any], server: PGconn) -> Generator[Any, Any
         return end.value
 
 
-def _answers(server: PGconn, syncs: int) -> Generator[Any, Any, list[PGresult]]:
-    """All that the server says to what was sent, up to its answer to the last of so many syncs."""
+def _answers(server: PGconn, syncs: int) -> Generator[Any, Any, list[list[PGresult]]]:
+    """What the server says to all that was sent up to each of so many syncs."""
+    answers: list[list[PGresult]] = []
     results: list[PGresult] = []
-    while syncs:
+    while len(answers) < syncs:
         ready = yield Wait.RW if server.flush() else Wait.R
         if ready & Ready.R:
             server.consume_input()
-        while syncs and not server.is_busy():
+        while len(answers) < syncs and not server.is_busy():
             result = server.get_result()
-            if result is None:
-                continue  # that was all for one of the statements
-            if result.status == ExecStatus.PIPELINE_SYNC:
-                syncs -= 1
+            if result is None:  # that was all for one of the statements
+                if server.status == ConnStatus.BAD:
+                    raise psycopg.OperationalError("the connection was lost")
+            elif result.status == ExecStatus.PIPELINE_SYNC:
+                answers.append(results)
+                results = []
             else:
                 results.append(result)
-    return results
+    return answers
+
+
+def _error_in(results: list[PGresult]) -> psycopg.Error | None:
+    failed = next((result for result in results if result.status == ExecStatus.FATAL_ERROR), None)
+    return None if failed is None else psycopg.errors.error_from_result(failed)
+
+
+def _name(name: str) -> bytes:
+    """What the server knows a statement by."""
+    return f"holdfast_{name}".encode()
+
+
+def _as_text(value: str | int | None) -> bytes | None:
+    if value is None:
+        return None
+    text = str(value).encode()
+    if b"\0" in text:  # where it would be cut off
+        raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
+    return text
 
 
 @cache
@@ -152,7 +177,7 @@ class Connection:
         self.loud = self.told = False
         self.pipes = not place.pooled and psycopg.Pipeline.is_supported()
         self._pipe: psycopg.Pipeline | None = None
-        self._named: set[str] = set()
+        self._names: set[str] = set()
 
     def run(self, statement: Statement) -> list[Row]:
         verb, parameters, rows = statement
@@ -180,32 +205,48 @@ class Connection:
             self._pipe.sync()  # else the server waits for more of the pipe, with our locks, however long we are silent
         return cursor.fetchall()
 
-    def run_telling(self, statement: Statement) -> None:
-        """A statement by itself and, right behind it, a word to all who listen, who hear it a round trip earlier.
+    def run_alone(self, statement: Statement, telling: bool = False) -> tuple[list[Row], bool]:
+        """A statement that is a transaction by itself, in a third of the steps that psycopg takes; its rows.
 
-        Each is a transaction of its own. psycopg's own pipeline would cost more than the round trip.
+        telling  All who listen are sent a word right behind it, as a transaction of its own: they hear it a round trip earlier.
+                 Whether that went well is told, too: if not, it is no fault of the statement.
         """
+        if not self.goes_alone:
+            return self.run(statement), False
         verb, parameters, _ = statement
         if self._probed.probe is not None:
             self._probed.probe(verb)
         sql, server = self._sql[verb], self.raw.pgconn
-        steps: tuple[tuple[str, str, list[bytes | None]], ...] = (
-            (verb, sql.numbered, [None if value is None else str(value).encode() for value in sql.values(parameters)]),
-            ("tell", _TELL, []),
-        )
-        for name, text, _ in steps:
-            if name not in self._named:
-                self._cursor.execute(f"PREPARE holdfast_{name} AS {text}", prepare=False)
-                self._named.add(name)
-        server.enter_pipeline_mode()
-        for name, _, values in steps:
-            server.send_query_prepared(f"holdfast_{name}".encode(), values)
-            server.pipeline_sync()
-        results = self.raw.wait(_answers(server, syncs=len(steps)))
-        server.exit_pipeline_mode()
-        for result in results:
-            if result.status == ExecStatus.FATAL_ERROR:
-                raise psycopg.errors.error_from_result(result)
+        steps = [(verb, sql.numbered, [_as_text(value) for value in sql.values(parameters)])]
+        if telling:
+            steps.append(("tell", _TELL, []))
+        try:
+            server.enter_pipeline_mode()
+            for name, text, values in steps:
+                if name not in self._names:
+                    server.send_prepare(_name(name), text.encode())
+                server.send_query_prepared(_name(name), values)
+                server.pipeline_sync()
+            answers = self.raw.wait(_answers(server, len(steps)))
+            server.exit_pipeline_mode()
+        except BaseException:
+            self.raw.close()  # in the middle of it, it is of no use to anybody
+            raise
+        errors = [_error_in(answer) for answer in answers]
+        self._names.update(name for (name, _, _), error in zip(steps, errors, strict=True) if error is None)
+        if errors[0] is not None:
+            raise errors[0]
+        result = answers[0][-1]
+        if result.status != ExecStatus.TUPLES_OK:
+            return [], telling and errors[1] is None
+        loader = Transformer(self.raw)
+        loader.set_pgresult(result)
+        return loader.load_rows(0, result.ntuples, tuple), telling and errors[1] is None
+
+    @property
+    def goes_alone(self) -> bool:
+        """Whether `run_alone` does what it says: not behind a pooler, or where one mixes up what was prepared."""
+        return self.pipes and self.raw.prepare_threshold is not None
 
     @contextmanager
     def piped(self) -> Iterator[None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import psycopg
 from psycopg import errors
@@ -18,7 +18,7 @@ from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.store.clock import Clock
 from holdfast.store.commits import Commits, Entry, Share, accept, refuse, shares
 from holdfast.store.enqueue import Plain
-from holdfast.store.op import Make, Moment, Op, Single, Statement, drive
+from holdfast.store.op import Make, Moment, Op, Row, Single, Statement, drive
 from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.connection import Connection, Timeout
 from holdfast.store.postgres.place import IDLE_SECONDS, explain, is_lost, is_mixed_up, is_stale_plan, unknown_outcome
@@ -38,6 +38,15 @@ _CONTENDED: Final = (errors.SerializationFailure, errors.DeadlockDetected)
 
 class NotKept(psycopg.OperationalError):
     """A commit without an answer, of which the server says that it came to nothing."""
+
+
+class Alone(NamedTuple):
+    """A connection as an operation of one statement sees it."""
+
+    connection: Connection
+
+    def run(self, statement: Statement) -> list[Row]:
+        return self.connection.run_alone(statement)[0]
 
 
 class Home(Protocol):
@@ -136,7 +145,7 @@ class Writer:
         """A statement by itself is a transaction. It makes a job with an id that nobody else has: to do it twice is refused."""
         patience, doubtful, kept = Patience(), False, False
         while True:
-            running = telling = False
+            running = told = False
             try:
                 connection = self._open()
                 if kept:
@@ -145,11 +154,7 @@ class Writer:
                 for step in ("begin", "commit"):
                     self._home.tell(step)
                 running = True
-                telling = connection.pipes and self._home.takes_word()
-                if telling:
-                    connection.run_telling(statement)
-                else:
-                    connection.run(statement)
+                _, told = connection.run_alone(statement, telling=connection.goes_alone and self._home.takes_word())
                 break
             except errors.UniqueViolation:
                 if not doubtful:
@@ -165,7 +170,7 @@ class Writer:
             except BaseException:
                 self._drop()
                 raise
-        if not telling:
+        if not told:
             self._home.ring()
         self._home.tell("committed")
         self._look_at_clock(connection)
@@ -179,7 +184,7 @@ class Writer:
                 connection = self._open()
                 self._home.tell("begin")
                 sent = True
-                value = drive(make(self._home.moment()), connection)
+                value = drive(make(self._home.moment()), Alone(connection))
                 break
             except psycopg.Error as error:
                 if (sent and self._is_lost(error)) or not self._again(error, patience):

@@ -1,7 +1,8 @@
 -- What an idle worker does when somebody has committed, in one statement and one round trip: if something is ready in exactly one
 -- of its lanes, it is claimed, as beat, ready_in_lane, take_ready, start_jobs and claimed do it step by step. Who finds nothing
--- writes nothing. What it is told besides: in how many lanes something is ready, how much was offered (which is left where the
--- worker was given up), whether there is a notice, and when the next scheduled job is due.
+-- writes nothing. It works only for who knows of the worker's last beat: if its client gave it up and has gone on, a statement that
+-- comes to its end at last takes nothing. What it is told besides: in how many lanes something is ready, how much was offered (which is left where the
+-- worker was), whether there is a notice, and when the next scheduled job is due.
 -- Every part costs, used or not: all of the plan is set up each time.
 WITH RECURSIVE filled (lane) AS (
     SELECT min(lane) FROM holdfast.ready
@@ -24,7 +25,7 @@ offered AS MATERIALIZED (
 ),
 beaten AS (
     UPDATE holdfast.worker SET beat_at = :now::bigint, beat_tick = :tick::bigint, boot = :boot::text
-     WHERE id = :worker::bigint AND EXISTS (SELECT 1 FROM offered)
+     WHERE id = :worker::bigint AND beat_tick = :beat_tick::bigint AND EXISTS (SELECT 1 FROM offered)
     RETURNING id
 ),
 taken AS (
