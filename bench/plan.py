@@ -27,7 +27,7 @@ EDGE_SECONDS = 0.5
 class Sizes:
     rounds: int = 3
     one: int = 4_000
-    threads: int = 3_200
+    threads: int = 9_600
     bulk: int = 50_000
     drain: int = 40_000
     pickup: int = 250
@@ -82,7 +82,7 @@ POSTGRESQL = Sizes(
     backlogs=(1_000, 1_000_000, 5_000_000),
     finished=5_000_000,
     scheduled=1_000_000,
-    rival_backlog_max=1_000_000,
+    rival_backlog_max=100_000,  # they take up to half an hour to be given more
     rival_drain_max=10_000,
     hold=500_000,
     hold_lap=50_000,

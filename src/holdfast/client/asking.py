@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.domain.job import Job, Options
 from holdfast.domain.text import show
@@ -21,7 +21,7 @@ class Asking:
         self._door = door
         self._registry = registry
         self._feed = feed
-        self._receipts: dict[Options, Job] = {}
+        self._receipts: dict[Options, dict[str, Any]] = {}
         """What a new job with these options looks like."""
         self.courier: Courier = Courier() if app is None else app.courier
         """Who judges callbacks, and delivers them."""

@@ -37,9 +37,9 @@ class Enqueueing(Asking):
         return self._enqueue(job)
 
     def _enqueue(self, job: NewJob) -> Job:
-        like = self._receipts.get(job.options)
-        if like is not None or is_plain(job.options):
-            return self._accepted(job, self._door.write(Plain((job,), self._door.lanes)), like)
+        mould = self._receipts.get(job.options)
+        if mould is not None or is_plain(job.options):
+            return self._accepted(job, self._door.write(Plain((job,), self._door.lanes)), mould)
         if job.options.callback is not None:
             self.courier.check(job.options.callback)
         return self._receipt(job, *self._door.write(self._enqueue_one(job)))
@@ -56,9 +56,9 @@ class Enqueueing(Asking):
         return await self._aenqueue(job)
 
     async def _aenqueue(self, job: NewJob) -> Job:
-        like = self._receipts.get(job.options)
-        if like is not None or is_plain(job.options):
-            return self._accepted(job, await self._door.awrite(Plain((job,), self._door.lanes)), like)
+        mould = self._receipts.get(job.options)
+        if mould is not None or is_plain(job.options):
+            return self._accepted(job, await self._door.awrite(Plain((job,), self._door.lanes)), mould)
         if job.options.callback is not None:
             await self.courier.acheck(job.options.callback)
         return self._receipt(job, *await self._door.awrite(self._enqueue_one(job)))
@@ -120,18 +120,18 @@ class Enqueueing(Asking):
             return first
         return self._new(job, accepted.id(0), accepted.created_at)
 
-    def _accepted(self, job: NewJob, accepted: Accepted, like: Job | None) -> Job:
+    def _accepted(self, job: NewJob, accepted: Accepted, mould: dict[str, Any] | None) -> Job:
         """The receipt for a plain job. Most are like an earlier one with the same options."""
         if accepted.lanes:
             self._door.lanes.update(accepted.lanes)
-        if like is not None:
-            return like.like_this(accepted.only or accepted.id(0), job.arguments, moment_of(accepted.created_at))
+        if mould is not None:
+            return Job.cast(mould, accepted.only or accepted.id(0), job.arguments, accepted.created_at)
         receipt = self._new(job, accepted.id(0), accepted.created_at)
         if job.options.is_ready and job.options.meta is None:
             if len(self._receipts) >= _RECEIPTS_MAX:
                 self._receipts.clear()
-            self._receipts[job.options] = receipt
-            return receipt.like_this(receipt.id, job.arguments, receipt.created_at)
+            self._receipts[job.options] = receipt.mould()
+            return receipt
         return receipt
 
     def _new(self, job: NewJob, id: str, now: int) -> Job:

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
@@ -151,14 +152,24 @@ class Job:
         self.created, self.same_arguments = created, same_arguments
         self._arguments, self._result = arguments, result
         self._thaw_arguments, self._thaw_result = thaw_arguments, thaw_result
+        self._created = 0  # of who was cast, and not asked yet
 
-    def like_this(self, id: str, arguments: str, created_at: datetime) -> Job:
-        """Another new job with the same options and no meta; a quarter of what `__init__` takes."""
-        job = Job.__new__(Job)
+    def mould(self) -> dict[str, Any]:
+        """For `cast`."""
+        return {name: value for name, value in self.__dict__.items() if name != "created_at"}
+
+    @classmethod
+    def cast(cls, mould: dict[str, Any], id: str, arguments: str, created: int) -> Job:
+        """Another new job with the same options and no meta; a fifth of what `__init__` takes."""
+        job = cls.__new__(cls)
         job.__dict__ = {
-            **self.__dict__, "id": id, "_arguments": arguments, "created_at": created_at, "progress": {}, "meter": {}, "meta": {},
+            **mould, "id": id, "_arguments": arguments, "_created": created, "progress": {}, "meter": {}, "meta": {},
         }  # fmt: skip
         return job
+
+    @cached_property
+    def created_at(self) -> datetime:
+        return moment_of(self._created)
 
     @property
     def handle(self) -> str:
