@@ -242,9 +242,11 @@ def test_what_was_taken_and_whose_answer_was_lost_is_given_back_at_once(store: W
             raise psycopg.OperationalError("server closed the connection unexpectedly")
         return rows, told
 
-    job = store.add.enqueue(1)
-    monkeypatch.setattr(Connection, "run_alone", losing)
+    add = store.another().task_named("add")
     with working(store):
+        store.app.wait(add.enqueue(0), timeout=20)  # from here on it listens
+        monkeypatch.setattr(Connection, "run_alone", losing)
+        job = add.enqueue(1)
         store.app.wait(job, timeout=20)
     assert len(lost) == 1
     assert store.kinds(job) == ["enqueued", "started", "released", "started", "succeeded"]

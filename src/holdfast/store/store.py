@@ -37,6 +37,9 @@ class Door(Protocol):
 class Watcher(Protocol):
     """Waits for commits, of other processes too. For one waiting thread; `nudge` may be called from any."""
 
+    heard: bool
+    """Whether the last wait ended because somebody committed, and not only because it was time to look."""
+
     def wait(self, timeout_seconds: float) -> bool:
         """True as soon as somebody else committed, or `nudge` was called; False when the time is up."""
 

@@ -179,7 +179,7 @@ class Clerk:
             return NOTICE_SECONDS  # somebody committed, perhaps ourselves: only a notice could be of interest now
         if quiet and (self._look or tending):
             self._looked_at = now
-            picking = looking and self._look and self._lookout.may_pick_up()
+            picking = looking and self._look and self._watcher.heard and self._lookout.may_pick_up()
             self._look = False
             looking, to_tend = self._pick_up(room) if picking else self._look_around(looking)
             if not picking and (tending or not looking):

@@ -60,6 +60,7 @@ class Listener:
         self._missed = False
         self._poll = select.poll()
         self._poll.register(self._bell, select.POLLIN)
+        self.heard = False
         self._look_at = self._next_look()
         self._open()
 
@@ -73,6 +74,7 @@ class Listener:
         deadline = time.monotonic() + timeout_seconds
         while True:
             nudged, told = self._nudged(), self._told()
+            self.heard = told
             now = time.monotonic()
             if now >= self._look_at:
                 self._look_at = self._next_look()

@@ -50,6 +50,8 @@ class Watcher:
     A forked child may only close its copy.
     """
 
+    heard = True
+
     def __init__(self, path: str, version: Callable[[], int] | None = None) -> None:
         self._wal = os.path.realpath(path) + "-wal"
         self._wal_name = os.fsencode(os.path.basename(self._wal))
