@@ -380,8 +380,12 @@ class Clerk:
         return not (self._look or self._outbox.unsent or self._desk.outcomes)
 
     def check_empty(self) -> bool:
-        """Whether nothing is ready or running, here or elsewhere, in what this worker works on."""
+        """Whether nothing is ready, due or running, here or elsewhere, in what this worker works on."""
         try:
+            left = self._lookout.look(self.worker, looking=True, retention=None)
+            if left.ready or left.to_tend:
+                self._look, self._tended_at = True, 0.0
+                return False
             return self._lookout.is_empty()
         except StoreUnavailable:
             return False  # nobody knows
