@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from holdfast.store.postgres.schema import verbs
 from tests.conformance.world import World, postgres_world
 from tests.servers import plain
 from tests.simulation.invariants import check
+from tests.workers import working
 
 LEASE = 30_000_000
 TASKS = ["add", "once"]
@@ -200,18 +200,6 @@ def pages(store: World, worker: int) -> int:
 # In a worker
 
 
-@contextmanager
-def working(store: World) -> Iterator[None]:
-    worker = store.app.worker(lease=30)
-    thread = threading.Thread(target=worker.run)
-    thread.start()
-    try:
-        yield
-    finally:
-        worker.stop()
-        thread.join()
-
-
 def test_a_job_that_comes_to_an_idle_worker_costs_it_one_statement(store: World) -> None:
     said: list[str] = []
     idle = threading.Event()
@@ -222,7 +210,7 @@ def test_a_job_that_comes_to_an_idle_worker_costs_it_one_statement(store: World)
             idle.set()
 
     store.app.store.probe = listen
-    with working(store):
+    with working(store.app, lease=30):
         assert idle.wait(20)
         job = store.another().task_named("add").enqueue(1)
         store.app.wait(job, timeout=20)
@@ -243,11 +231,14 @@ def test_what_was_taken_and_whose_answer_was_lost_is_given_back_at_once(store: W
         return rows, told
 
     add = store.another().task_named("add")
-    with working(store):
+    with working(store.app, lease=30):
         store.app.wait(add.enqueue(0), timeout=20)  # from here on it listens
         monkeypatch.setattr(Connection, "run_alone", losing)
-        job = add.enqueue(1)
-        store.app.wait(job, timeout=20)
+        for number in range(50):  # on a busy machine it may still be busy with the one before, and take the steps
+            job = add.enqueue(number)
+            store.app.wait(job, timeout=20)
+            if lost:
+                break
     assert len(lost) == 1
     assert store.kinds(job) == ["enqueued", "started", "released", "started", "succeeded"]
     assert store.get(job).attempt == 1
@@ -263,10 +254,7 @@ def test_what_is_taken_after_its_worker_gave_the_statement_up_is_not_lost(store:
     """As when the disk, or a standby, lets a commit wait for longer than the worker does."""
     app = Holdfast(store.url)  # with the server's clock
     app.task(name="add")(lambda a: a)
-    worker = app.worker(lease=3)
-    thread = threading.Thread(target=worker.run)
-    thread.start()
-    try:
+    with app, working(app, lease=3):
         app.wait(app.task_named("add").enqueue(0), timeout=20)
         with psycopg.connect(plain(store.url)) as stall:
             stall.execute("SELECT 1 FROM holdfast.worker FOR UPDATE")
@@ -275,10 +263,6 @@ def test_what_is_taken_after_its_worker_gave_the_statement_up_is_not_lost(store:
             while waiting(store) < 2 and time.monotonic() < deadline:  # the statement, and what its worker does next
                 pass
         assert app.wait(job, timeout=20).state == "succeeded"
-    finally:
-        worker.stop()
-        thread.join()
-        app.close()
     assert store.rows("SELECT * FROM holdfast_running") == []
 
 
@@ -288,20 +272,12 @@ def test_a_worker_rests_while_somebody_holds_the_only_job_and_tends_what_is_due(
     store.add.enqueue(1)
     said: list[str] = []
     app.store.probe = said.append
-    worker = app.worker(lease=30)
-    thread = threading.Thread(target=worker.run)
-    with psycopg.connect(plain(store.url)) as holder:
+    with app, psycopg.connect(plain(store.url)) as holder:
         holder.execute("SELECT 1 FROM holdfast.ready FOR UPDATE")
-        thread.start()
-        try:
+        with working(app, lease=30):
             due = app.task_named("add").using(run_after=1.2, queue="another").enqueue(2)
             assert app.wait(due, timeout=20).state == "succeeded"
             assert said.count("beat") + said.count("pick_up") < 50
-        finally:
-            holder.rollback()
-            worker.stop()
-            thread.join()
-            app.close()
 
 
 # The word that goes with it

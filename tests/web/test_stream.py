@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from holdfast.web import WebSettings
 from holdfast.web.frame import HEARTBEAT, event_frame, frame, retry_line
 from tests.web.conftest import Serve
 from tests.web.ground import PATIENCE, STREAM, Frame, Frames, ThreadServer, frames_of, numbers, served, until
+from tests.workers import working
 
 # The wire
 
@@ -66,18 +66,6 @@ def test_the_time_to_come_back_is_in_milliseconds() -> None:
 
 
 # Over the network
-
-
-@contextmanager
-def working(app: Holdfast) -> Iterator[None]:
-    worker = app.worker(concurrency=4)
-    thread = threading.Thread(target=worker.run)
-    thread.start()
-    try:
-        yield
-    finally:
-        worker.stop()
-        thread.join(PATIENCE)
 
 
 def followed(client: httpx.Client, id: str, *, after: int | None = None, last: str | None = None) -> list[Frame]:
@@ -157,7 +145,7 @@ def test_a_job_that_is_not_there_has_no_stream(client: httpx.Client) -> None:
 def test_events_come_as_they_happen(app: Holdfast, client: httpx.Client, tmp_path: Path) -> None:
     go_on = tmp_path / "go on"
     job = app.task_named("talk").enqueue(6, waits_for=str(go_on))
-    with working(app), client.stream("GET", f"/api/jobs/{job.id}/events", headers=STREAM) as answer:
+    with working(app, concurrency=4), client.stream("GET", f"/api/jobs/{job.id}/events", headers=STREAM) as answer:
         seen: list[Frame] = []
         for each in frames_of(answer):
             seen.append(each)
@@ -172,7 +160,7 @@ def test_events_come_as_they_happen(app: Holdfast, client: httpx.Client, tmp_pat
 def test_a_client_that_was_cut_off_misses_nothing_and_gets_nothing_twice(app: Holdfast, client: httpx.Client) -> None:
     job = app.task_named("talk").enqueue(300, pause=0.002)
     seen: list[Frame] = []
-    with working(app):
+    with working(app, concurrency=4):
         while not seen or seen[-1].event != "end":
             headers = {**STREAM, "last-event-id": str(numbers(seen)[-1])} if seen else STREAM
             with client.stream("GET", f"/api/jobs/{job.id}/events", headers=headers) as answer:
@@ -298,7 +286,7 @@ def test_a_client_that_never_reads_holds_up_nobody(app: Holdfast, server: Thread
             ctx.emit("word", {"n": number, "text": "x" * 5_000})
 
     job = floods.enqueue()
-    with working(app), following(server.url, job.id) as lazy:
+    with working(app, concurrency=4), following(server.url, job.id) as lazy:
         assert len([frame for frame in followed(server.client, job.id) if frame.event == "word"]) == 1_000
         assert len([frame for frame in lazy if frame.event == "word"]) == 1_000
 

@@ -383,8 +383,8 @@ class Clerk:
         """Whether nothing is ready, due or running, here or elsewhere, in what this worker works on."""
         try:
             left = self._lookout.look(self.worker, looking=True, retention=None)
-            if left.ready or left.to_tend:
-                self._look, self._tended_at = True, 0.0
+            if left.ready or self._due_in() <= 0:
+                self._look = True
                 return False
             return self._lookout.is_empty()
         except StoreUnavailable:

@@ -175,7 +175,7 @@ class Connection:
         self.life: str | None = None
         self.transaction: str | None = None
         self.loud = self.told = False
-        self.pipes = not place.pooled and psycopg.Pipeline.is_supported()
+        self._pipes = not place.pooled and psycopg.Pipeline.is_supported()
         self._pipe: psycopg.Pipeline | None = None
         self._names: set[str] = set()
 
@@ -246,13 +246,13 @@ class Connection:
     @property
     def goes_alone(self) -> bool:
         """Whether `run_alone` does what it says: not behind a pooler, or where one mixes up what was prepared."""
-        return self.pipes and self.raw.prepare_threshold is not None
+        return self._pipes and self.raw.prepare_threshold is not None
 
     @contextmanager
     def piped(self) -> Iterator[None]:
         """Inside, a statement of which no answer is needed is sent along with the next: every round trip is a chance for busy
         threads to keep the interpreter for 5 ms. What failed is raised at the next answer, or at the end of this."""
-        if not self.pipes:
+        if not self._pipes:
             yield
             return
         with self.raw.pipeline() as self._pipe:
