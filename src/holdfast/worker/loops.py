@@ -1,19 +1,22 @@
 """Coroutine functions run as asyncio tasks, each in a task (and so in a context) of its own.
 
+But a job that never waits for anything leaves no trace on its task: the next one may have it, for a new task and its turn in
+the loop cost more than many a job.
+
 Also the event loop of a worker that has one for itself: how it is run, told to stop, and left.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import signal
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
-from functools import partial
 from queue import SimpleQueue
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from holdfast.worker.desk import Desk, Run
 from holdfast.worker.runner import INTERRUPTED, AsyncCall, acall, broken
@@ -21,8 +24,11 @@ from holdfast.worker.threads import Daemons
 
 log = logging.getLogger("holdfast.worker")
 
+T = TypeVar("T")
 Heard = Callable[[signal.Signals], None]
 
+TURN_SECONDS: Final = 0.001
+"""How long jobs that wait for nothing may follow each other before the loop gets to everything else."""
 LEFT_SECONDS: Final = 1.0
 """How long a loop that is ours waits at its end for tasks that were cancelled."""
 
@@ -31,9 +37,12 @@ class LoopPool:
     def __init__(self, desk: Desk, context: Callable[[Run], Any], begin: Callable[[Run], None], call: AsyncCall = acall) -> None:
         self._desk, self._context, self._begin, self._call = desk, context, begin, call
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._in: dict[asyncio.Task[None], Run] = {}
+        """The run that a task is at, or was at when it ended."""
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        self._blank = contextvars.copy_context()
 
     def start(self, runs: list[Run]) -> None:
         """From any thread."""
@@ -45,15 +54,24 @@ class LoopPool:
             self._start(run)
 
     def _start(self, run: Run) -> None:
-        loop = self._loop
-        assert loop is not None
+        if not self._admit(run):
+            return
+        assert self._loop is not None
+        task = self._loop.create_task(self._work(run), context=self._blank.copy())
+        self._sit(run, task)
+        task.add_done_callback(self._make_sure)
+
+    def _admit(self, run: Run) -> bool:
         run.pool = self
         if run.ended or run.stopping is not None:  # while it was on its way here, and the loop perhaps blocked
             self._end(run)
-            return
+            return False
         self._begin(run)
-        run.handle = loop.create_task(self._run(run), name=f"job {run.claimed.id} ({run.task.name})")
-        run.handle.add_done_callback(partial(self._make_sure, run))
+        return True
+
+    def _sit(self, run: Run, task: asyncio.Task[None]) -> None:
+        task.set_name(f"job {run.claimed.id} ({run.task.name})")
+        run.handle, self._in[task] = task, run
 
     def stop(self, run: Run) -> None:
         """From any thread."""
@@ -68,11 +86,27 @@ class LoopPool:
         if run.handle is not None and not run.ended:
             run.handle.cancel()
 
-    async def _run(self, run: Run) -> None:
-        self._go_on(self._desk.end(run, await self._call(run, self._context)))
+    async def _work(self, run: Run) -> None:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        assert task is not None
+        until = loop.time() + TURN_SECONDS
+        while True:
+            watched = Watched(self._call(run, self._context))
+            following = self._desk.end(run, await watched)
+            if following is None:
+                return
+            used = watched.waited or task.cancelling() or contextvars.copy_context() != self._blank
+            if used or loop.time() > until or not _is_for_loops(following):
+                self._go_on(following)
+                return
+            if not self._admit(following):
+                return
+            self._sit(following, task)
+            run = following
 
-    def _make_sure(self, run: Run, task: asyncio.Task[None]) -> None:
-        """A task that is cancelled before its first step never enters `_run`."""
+    def _make_sure(self, task: asyncio.Task[None]) -> None:
+        """A task that is cancelled before its first step never gets to its job."""
+        run = self._in.pop(task)
         if run.ended:
             return
         error = None if task.cancelled() else task.exception()
@@ -86,7 +120,7 @@ class LoopPool:
     def _go_on(self, following: Run | None) -> None:
         if following is None:
             return
-        if following.task.is_async and not following.task.process:
+        if _is_for_loops(following):
             self._start(following)
         else:
             self._desk.start([following])
@@ -96,6 +130,34 @@ class LoopPool:
         tasks = [run.handle for run in self._desk.running() if isinstance(run.handle, asyncio.Task)]
         if tasks:
             await asyncio.wait(tasks, timeout=grace_seconds)
+
+
+class Watched(Generic[T]):
+    """Awaits something, and knows whether that ever had to wait."""
+
+    def __init__(self, awaited: Awaitable[T]) -> None:
+        self._awaited = awaited
+        self.waited = False
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        steps = self._awaited.__await__()
+        try:
+            step = next(steps)
+            self.waited = True
+            while True:
+                try:
+                    yield step
+                except BaseException as error:
+                    step = steps.throw(error)
+                else:
+                    return (yield from steps)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+
+
+def _is_for_loops(run: Run) -> bool:
+    return run.task.is_async and not run.task.process
 
 
 def drive(main: Callable[[], Coroutine[Any, Any, None]], stop: Callable[[], None], heard: Heard) -> None:

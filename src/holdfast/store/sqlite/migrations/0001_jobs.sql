@@ -195,9 +195,8 @@ SELECT id, lane, priority, attempts_max, created_at, arguments, meta, parent FRO
 
 CREATE TRIGGER holdfast_add_job INSTEAD OF INSERT ON holdfast_new_job BEGIN
     INSERT INTO holdfast_body (seq, id, lane, priority, attempts_max, created_at, arguments, meta, parent)
-    SELECT max(value, coalesce((SELECT max(seq) FROM holdfast_body), 0)) + 1,
-           new.id, new.lane, new.priority, new.attempts_max, new.created_at, new.arguments, new.meta, new.parent
-      FROM holdfast_counter WHERE name = 'job';
+    VALUES (max((SELECT value FROM holdfast_counter WHERE name = 'job'), coalesce((SELECT max(seq) FROM holdfast_body), 0)) + 1,
+            new.id, new.lane, new.priority, new.attempts_max, new.created_at, new.arguments, new.meta, new.parent);
     INSERT INTO holdfast_ready (lane, priority, seq) VALUES (new.lane, new.priority, last_insert_rowid());
 END;
 

@@ -1,0 +1,154 @@
+"""Coroutine functions in one event loop: what a job leaves on its task must not reach the next, nor may it keep the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextvars import ContextVar
+from pathlib import Path
+
+import pytest
+
+from holdfast import Holdfast
+from holdfast.testing import ManualClock
+from holdfast.worker.loops import TURN_SECONDS, Watched
+
+LONG = 30.0
+MANY = 300
+"""A worker takes jobs ahead, so that one follows the other at once, when it has seen some."""
+marked: ContextVar[str] = ContextVar("marked", default="by nobody")
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[Holdfast]:
+    with Holdfast(f"sqlite:///{tmp_path}/jobs.db", clock=ManualClock()) as app:
+        yield app
+
+
+async def drain(app: Holdfast) -> None:
+    await asyncio.wait_for(app.worker(concurrency=1).arun_until_empty(), LONG)
+
+
+def results(app: Holdfast) -> list[object]:
+    return [job.result for job in app.jobs(newest=False, limit=MANY)]
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_context_variable_of_one_job_is_not_seen_by_the_next(app: Holdfast, waits: bool) -> None:
+    @app.task
+    async def mark(number: int) -> str:
+        before = marked.get()
+        marked.set(f"by {number}")
+        if waits:
+            await asyncio.sleep(0)
+        return before
+
+    app.enqueue_many(mark.bind(number) for number in range(MANY))
+    asyncio.run(drain(app))
+    assert results(app) == ["by nobody"] * MANY
+
+
+def test_a_job_that_cancels_its_own_task_and_returns_does_not_cancel_the_next(app: Holdfast) -> None:
+    @app.task
+    async def cancel() -> str:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        return "done"
+
+    @app.task
+    async def wait() -> int:
+        await asyncio.sleep(0)
+        task = asyncio.current_task()
+        assert task is not None
+        return task.cancelling()
+
+    app.enqueue_many(job for _ in range(MANY // 2) for job in (cancel.bind(), wait.bind()))
+    asyncio.run(drain(app))
+    assert results(app) == ["done", 0] * (MANY // 2)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_job_that_waits_has_a_task_of_its_own_and_only_others_may_share_one(app: Holdfast, waits: bool) -> None:
+    seen: list[asyncio.Task[object] | None] = []
+    names: list[str] = []
+
+    @app.task(name="seen")
+    async def see() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        seen.append(task)
+        names.append(task.get_name())
+        if waits:
+            await asyncio.sleep(0)
+
+    batch = app.enqueue_many(see.bind() for _ in range(MANY))
+    asyncio.run(drain(app))
+    assert len(set(seen)) == MANY if waits else len(set(seen)) < MANY
+    assert names == [f"job {id} (seen)" for id in batch.ids]
+
+
+def test_jobs_that_never_wait_leave_the_loop_to_others_in_between(app: Holdfast) -> None:
+    turns = 0
+    at: list[int] = []
+
+    @app.task
+    async def spin() -> None:
+        at.append(turns)
+        until = time.monotonic() + 2 * TURN_SECONDS
+        while time.monotonic() < until:
+            pass
+
+    async def main() -> None:
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.create_task(count())
+        await drain(app)
+        counting.cancel()
+
+    app.enqueue_many(spin.bind() for _ in range(MANY))
+    asyncio.run(main())
+    assert len(set(at)) == MANY, "the loop came to nothing else between two jobs"
+
+
+async def fail() -> None:
+    raise ValueError("right away")
+
+
+async def linger(told: list[str]) -> str:
+    for _ in range(2):
+        try:
+            await asyncio.sleep(LONG)
+        except asyncio.CancelledError:
+            told.append("cancelled")
+    await asyncio.sleep(0)
+    return "ended"
+
+
+def test_what_is_watched_is_awaited_as_it_would_be_without() -> None:
+    async def main() -> None:
+        at_once = Watched(asyncio.sleep(0, "a value"))
+        assert (await at_once, at_once.waited) == ("a value", True)
+        failing = Watched(fail())
+        with pytest.raises(ValueError, match="right away"):
+            await failing
+        assert not failing.waited
+
+        told: list[str] = []
+        lingering = Watched(linger(told))
+
+        async def wait() -> str:
+            return await lingering
+
+        task = asyncio.create_task(wait())
+        for _ in range(2):
+            await asyncio.sleep(0)
+            task.cancel()
+        assert (await task, told, lingering.waited) == ("ended", ["cancelled"] * 2, True)
+
+    asyncio.run(main())
