@@ -23,7 +23,7 @@ class Ground(Protocol):
     def fresh(self) -> AbstractContextManager[Path]:
         """Somewhere that nobody has written to."""
 
-    def settle(self, directory: Path, vacuum: bool = True) -> None:
+    def settle(self, directory: Path) -> None:
         """Leave no work of the seeding to the measurement."""
 
     def used(self, directory: Path) -> Figures:
@@ -48,7 +48,7 @@ class Files:
     def fresh(self) -> AbstractContextManager[Path]:
         return fresh_directory()
 
-    def settle(self, directory: Path, vacuum: bool = True) -> None:
+    def settle(self, directory: Path) -> None:
         """The end of the process that seeded has checkpointed the file."""
 
     def used(self, directory: Path) -> Figures:

@@ -76,10 +76,9 @@ class Databases:
         finally:
             self._admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))
 
-    def settle(self, directory: Path, vacuum: bool = True) -> None:
-        if vacuum:
-            with connect(database_url(directory)) as connection:
-                connection.execute("VACUUM ANALYZE")
+    def settle(self, directory: Path) -> None:
+        with connect(database_url(directory)) as connection:
+            connection.execute("VACUUM ANALYZE")
         self._admin.execute("CHECKPOINT")
 
     def used(self, directory: Path) -> Figures:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from statistics import median
 
 from bench.measure import Record
 from bench.plan import Sizes
@@ -45,6 +46,7 @@ def serves(record: Record) -> Iterator[Threshold]:
 
 
 def holds(record: Record) -> Iterator[Threshold]:
-    first, last = record.median("hold", US, "first_rate"), record.median("hold", US, "last_rate")
-    kept = percent(last / first if first and last else None)
-    yield Threshold("with a transaction held open, the last jobs, of the rate of the first", kept, 85, "%")
+    laps = zip(record.values("hold", US, "first_rate"), record.values("hold", US, "last_rate"), strict=True)
+    kept = [last / first for first, last in laps]
+    said = "with a transaction held open, the last jobs, of the rate of the first"
+    yield Threshold(said, percent(median(kept) if kept else None), 85, "%")

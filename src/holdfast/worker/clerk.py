@@ -174,8 +174,9 @@ class Clerk:
         beating = self._beat_due()
         room = 0 if closing else self._appetite.room()
         looking = room > 0 and (self._look or tending)
-        quiet = not (self._outbox.unsent or beating or self._in_doubt)
-        if quiet and self._look and not (looking or tending) and now - self._looked_at < NOTICE_SECONDS:
+        quiet = not (self._outbox.unsent or self._in_doubt)
+        noticed = quiet and self._look and not (looking or tending or beating)
+        if noticed and now - self._looked_at < NOTICE_SECONDS:
             return NOTICE_SECONDS  # somebody committed, perhaps ourselves: only a notice could be of interest now
         if quiet and (self._look or tending):
             self._looked_at = now
@@ -185,7 +186,7 @@ class Clerk:
             if not picking and (tending or not looking):
                 self._tended_at = now
             tending = to_tend and (tending or not looking)
-        if quiet and not (looking or tending):
+        if quiet and not (looking or tending or beating):
             return 0.0 if self._look else self._pause(now, closing)
         reports = self._outbox.take()
         self._look = self._look and not (looking or reports)
