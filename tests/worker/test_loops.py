@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import sys
 import time
 from collections.abc import Iterator
 from contextvars import ContextVar
@@ -114,6 +116,35 @@ def test_jobs_that_never_wait_leave_the_loop_to_others_in_between(app: Holdfast)
     app.enqueue_many(spin.bind() for _ in range(MANY))
     asyncio.run(main())
     assert len(set(at)) == MANY, "the loop came to nothing else between two jobs"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks came with Python 3.12")
+@pytest.mark.parametrize("waits", [False, True])
+def test_in_a_loop_whose_tasks_are_eager_every_job_runs_once_and_none_inside_another(
+    app: Holdfast, monkeypatch: pytest.MonkeyPatch, waits: bool
+) -> None:
+    monkeypatch.setattr("holdfast.worker.loops.TURN_SECONDS", 0.0)
+    running = 0
+    most = 0
+
+    @app.task
+    async def work() -> int:
+        nonlocal running, most
+        running += 1
+        most = max(most, running, len(inspect.stack(0)))
+        if waits:
+            await asyncio.sleep(0)
+        running -= 1
+        return running
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_task_factory(getattr(asyncio, "eager_task_factory"))  # noqa: B009  (not in 3.11)
+        await drain(app)
+
+    app.enqueue_many(work.bind() for _ in range(MANY))
+    asyncio.run(main())
+    assert results(app) == [0] * MANY
+    assert most < 50, "one job was started inside another"
 
 
 async def fail() -> None:

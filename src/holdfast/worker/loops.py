@@ -58,7 +58,8 @@ class LoopPool:
             return
         assert self._loop is not None
         task = self._loop.create_task(self._work(run), context=self._blank.copy())
-        self._sit(run, task)
+        run.handle = task
+        self._in.setdefault(task, run)  # not again: an eager task has taken its first step by now
         task.add_done_callback(self._make_sure)
 
     def _admit(self, run: Run) -> bool:
@@ -91,6 +92,7 @@ class LoopPool:
         assert task is not None
         until = loop.time() + TURN_SECONDS
         while True:
+            self._sit(run, task)
             watched = Watched(self._call(run, self._context))
             following = self._desk.end(run, await watched)
             if following is None:
@@ -101,7 +103,6 @@ class LoopPool:
                 return
             if not self._admit(following):
                 return
-            self._sit(following, task)
             run = following
 
     def _make_sure(self, task: asyncio.Task[None]) -> None:
@@ -121,7 +122,8 @@ class LoopPool:
         if following is None:
             return
         if _is_for_loops(following):
-            self._start(following)
+            assert self._loop is not None
+            self._loop.call_soon(self._start, following)  # not at once: its first step may come before the last one of ours
         else:
             self._desk.start([following])
 
