@@ -9,14 +9,15 @@ import time
 from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from holdfast import Holdfast
 from holdfast.testing import ManualClock
-from holdfast.worker.loops import TURN_SECONDS, Watched
+from holdfast.worker.loops import TURN_SECONDS
 
-LONG = 30.0
+LONG = 20.0
 MANY = 300
 """A worker takes jobs ahead, so that one follows the other at once, when it has seen some."""
 marked: ContextVar[str] = ContextVar("marked", default="by nobody")
@@ -72,7 +73,7 @@ def test_a_job_that_cancels_its_own_task_and_returns_does_not_cancel_the_next(ap
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_a_job_that_waits_has_a_task_of_its_own_and_only_others_may_share_one(app: Holdfast, waits: bool) -> None:
+def test_every_job_has_a_task_of_its_own_that_is_named_after_it(app: Holdfast, waits: bool) -> None:
     seen: list[asyncio.Task[object] | None] = []
     names: list[str] = []
 
@@ -87,7 +88,7 @@ def test_a_job_that_waits_has_a_task_of_its_own_and_only_others_may_share_one(ap
 
     batch = app.enqueue_many(see.bind() for _ in range(MANY))
     asyncio.run(drain(app))
-    assert len(set(seen)) == MANY if waits else len(set(seen)) < MANY
+    assert len(set(seen)) == MANY
     assert names == [f"job {id} (seen)" for id in batch.ids]
 
 
@@ -118,10 +119,21 @@ def test_jobs_that_never_wait_leave_the_loop_to_others_in_between(app: Holdfast)
     assert len(set(at)) == MANY, "the loop came to nothing else between two jobs"
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks came with Python 3.12")
+def eager(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
+    if sys.version_info >= (3, 12):
+        options["eager_start"] = True
+    return asyncio.Task(work, loop=loop, **options)
+
+
+def plain(loop: asyncio.AbstractEventLoop, work: Any) -> asyncio.Task[Any]:
+    """As people wrote it before tasks had other options."""
+    return asyncio.Task(work, loop=loop)
+
+
+@pytest.mark.parametrize("factory", [eager, plain])
 @pytest.mark.parametrize("waits", [False, True])
-def test_in_a_loop_whose_tasks_are_eager_every_job_runs_once_and_none_inside_another(
-    app: Holdfast, monkeypatch: pytest.MonkeyPatch, waits: bool
+def test_whatever_way_a_loop_makes_tasks_every_job_runs_once_and_none_inside_another(
+    app: Holdfast, monkeypatch: pytest.MonkeyPatch, factory: Any, waits: bool
 ) -> None:
     monkeypatch.setattr("holdfast.worker.loops.TURN_SECONDS", 0.0)
     running = 0
@@ -138,7 +150,7 @@ def test_in_a_loop_whose_tasks_are_eager_every_job_runs_once_and_none_inside_ano
         return running
 
     async def main() -> None:
-        asyncio.get_running_loop().set_task_factory(getattr(asyncio, "eager_task_factory"))  # noqa: B009  (not in 3.11)
+        asyncio.get_running_loop().set_task_factory(factory)
         await drain(app)
 
     app.enqueue_many(work.bind() for _ in range(MANY))
@@ -147,39 +159,15 @@ def test_in_a_loop_whose_tasks_are_eager_every_job_runs_once_and_none_inside_ano
     assert most < 50, "one job was started inside another"
 
 
-async def fail() -> None:
-    raise ValueError("right away")
+def test_the_context_variables_of_who_runs_the_worker_are_not_the_jobs(app: Holdfast) -> None:
+    @app.task
+    async def look() -> str:
+        return marked.get()
 
-
-async def linger(told: list[str]) -> str:
-    for _ in range(2):
-        try:
-            await asyncio.sleep(LONG)
-        except asyncio.CancelledError:
-            told.append("cancelled")
-    await asyncio.sleep(0)
-    return "ended"
-
-
-def test_what_is_watched_is_awaited_as_it_would_be_without() -> None:
     async def main() -> None:
-        at_once = Watched(asyncio.sleep(0, "a value"))
-        assert (await at_once, at_once.waited) == ("a value", True)
-        failing = Watched(fail())
-        with pytest.raises(ValueError, match="right away"):
-            await failing
-        assert not failing.waited
+        marked.set("by who runs the worker")
+        await drain(app)
 
-        told: list[str] = []
-        lingering = Watched(linger(told))
-
-        async def wait() -> str:
-            return await lingering
-
-        task = asyncio.create_task(wait())
-        for _ in range(2):
-            await asyncio.sleep(0)
-            task.cancel()
-        assert (await task, told, lingering.waited) == ("ended", ["cancelled"] * 2, True)
-
+    app.enqueue_many(look.bind() for _ in range(3))
     asyncio.run(main())
+    assert results(app) == ["by nobody"] * 3

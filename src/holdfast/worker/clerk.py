@@ -173,10 +173,13 @@ class Clerk:
         tending = now - self._tended_at >= TEND_SECONDS or self._due_in() <= 0
         beating = self._beat_due()
         room = 0 if closing else self._appetite.room()
+        if beating and not (self._look or self._outbox.unsent or self._in_doubt):
+            # The next turn asks, by one statement, whether there is anything else to do.
+            tending = now - self._pruned_at >= PRUNE_SECONDS
+            room = 0
         looking = room > 0 and (self._look or tending)
-        quiet = not (self._outbox.unsent or self._in_doubt)
-        noticed = quiet and self._look and not (looking or tending or beating)
-        if noticed and now - self._looked_at < NOTICE_SECONDS:
+        quiet = not (self._outbox.unsent or beating or self._in_doubt)
+        if quiet and self._look and not (looking or tending) and now - self._looked_at < NOTICE_SECONDS:
             return NOTICE_SECONDS  # somebody committed, perhaps ourselves: only a notice could be of interest now
         if quiet and (self._look or tending):
             self._looked_at = now
@@ -186,7 +189,7 @@ class Clerk:
             if not picking and (tending or not looking):
                 self._tended_at = now
             tending = to_tend and (tending or not looking)
-        if quiet and not (looking or tending or beating):
+        if quiet and not (looking or tending):
             return 0.0 if self._look else self._pause(now, closing)
         reports = self._outbox.take()
         self._look = self._look and not (looking or reports)

@@ -25,8 +25,8 @@ class Run:
     """One attempt of one job in this worker."""
 
     __slots__ = (
-        "came_at", "claimed", "context", "deadline", "ended", "handle", "lease", "lost", "pool", "queue", "stopping", "task",
-        "verdict",
+        "came_at", "claimed", "context", "deadline", "ended", "handle", "lease", "lost", "outcome", "pool", "queue", "stopping",
+        "task", "verdict",
     )  # fmt: skip
 
     def __init__(self, claimed: Claimed, task: AnyTask, queue: str, lease: int, came_at: float = 0.0) -> None:
@@ -40,6 +40,8 @@ class Run:
         """Who runs it; None until it is started."""
         self.handle: Any = None
         """What its pool knows it by."""
+        self.outcome: Outcome | None = None
+        """What its code came to, where that is not told at once."""
         self.stopping: int | None = None
         """The tick at which it was told to stop."""
         self.lost: str | None = None

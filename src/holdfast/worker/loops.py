@@ -1,7 +1,6 @@
-"""Coroutine functions run as asyncio tasks, each in a task (and so in a context) of its own.
+"""Coroutine functions run as asyncio tasks, each in a task and in a context of its own.
 
-But a job that never waits for anything leaves no trace on its task: the next one may have it, for a new task and its turn in
-the loop cost more than many a job.
+Where Python can (3.12), a job takes its first step at once, without a turn of the loop: most of what a short one costs.
 
 Also the event loop of a worker that has one for itself: how it is run, told to stop, and left.
 """
@@ -12,11 +11,13 @@ import asyncio
 import contextvars
 import logging
 import signal
+import sys
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from functools import partial
 from queue import SimpleQueue
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 from holdfast.worker.desk import Desk, Run
 from holdfast.worker.runner import INTERRUPTED, AsyncCall, acall, broken
@@ -24,11 +25,11 @@ from holdfast.worker.threads import Daemons
 
 log = logging.getLogger("holdfast.worker")
 
-T = TypeVar("T")
 Heard = Callable[[signal.Signals], None]
 
 TURN_SECONDS: Final = 0.001
 """How long jobs that wait for nothing may follow each other before the loop gets to everything else."""
+_EAGER: Final[dict[str, Any]] = {"eager_start": True} if sys.version_info >= (3, 12) else {}
 LEFT_SECONDS: Final = 1.0
 """How long a loop that is ours waits at its end for tasks that were cancelled."""
 
@@ -37,12 +38,9 @@ class LoopPool:
     def __init__(self, desk: Desk, context: Callable[[Run], Any], begin: Callable[[Run], None], call: AsyncCall = acall) -> None:
         self._desk, self._context, self._begin, self._call = desk, context, begin, call
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._in: dict[asyncio.Task[None], Run] = {}
-        """The run that a task is at, or was at when it ended."""
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._blank = contextvars.copy_context()
 
     def start(self, runs: list[Run]) -> None:
         """From any thread."""
@@ -54,25 +52,33 @@ class LoopPool:
             self._start(run)
 
     def _start(self, run: Run) -> None:
-        if not self._admit(run):
-            return
-        assert self._loop is not None
-        task = self._loop.create_task(self._work(run), context=self._blank.copy())
-        run.handle = task
-        self._in.setdefault(task, run)  # not again: an eager task has taken its first step by now
-        task.add_done_callback(self._make_sure)
+        """From the loop; also what follows it, as long as none of them waits."""
+        loop = self._loop
+        assert loop is not None
+        until = loop.time() + TURN_SECONDS
+        following: Run | None = run
+        while following is not None:
+            run = following
+            task = self._begun(run, loop)
+            if task is not None and not task.done():
+                task.add_done_callback(partial(self._ended, run))
+                return
+            following = self._end(run, task)
+            if following is not None and loop.time() > until:
+                loop.call_soon(self._start, following)
+                return
 
-    def _admit(self, run: Run) -> bool:
+    def _begun(self, run: Run, loop: asyncio.AbstractEventLoop) -> asyncio.Task[None] | None:
+        """None: it was stopped while it was on its way here, and the loop perhaps blocked."""
         run.pool = self
-        if run.ended or run.stopping is not None:  # while it was on its way here, and the loop perhaps blocked
-            self._end(run)
-            return False
+        if run.ended or run.stopping is not None:
+            return None
         self._begin(run)
-        return True
-
-    def _sit(self, run: Run, task: asyncio.Task[None]) -> None:
-        task.set_name(f"job {run.claimed.id} ({run.task.name})")
-        run.handle, self._in[task] = task, run
+        name = f"job {run.claimed.id} ({run.task.name})"
+        # Not by the loop's own way to make tasks: it may be somebody else's loop, with a way that is not for us.
+        task = asyncio.Task(self._work(run), loop=loop, name=name, context=contextvars.Context(), **_EAGER)
+        run.handle = task
+        return task
 
     def stop(self, run: Run) -> None:
         """From any thread."""
@@ -88,78 +94,28 @@ class LoopPool:
             run.handle.cancel()
 
     async def _work(self, run: Run) -> None:
-        task, loop = asyncio.current_task(), asyncio.get_running_loop()
-        assert task is not None
-        until = loop.time() + TURN_SECONDS
-        while True:
-            self._sit(run, task)
-            watched = Watched(self._call(run, self._context))
-            following = self._desk.end(run, await watched)
-            if following is None:
-                return
-            used = watched.waited or task.cancelling() or contextvars.copy_context() != self._blank
-            if used or loop.time() > until or not _is_for_loops(following):
-                self._go_on(following)
-                return
-            if not self._admit(following):
-                return
-            run = following
+        run.outcome = await self._call(run, self._context)
 
-    def _make_sure(self, task: asyncio.Task[None]) -> None:
-        """A task that is cancelled before its first step never gets to its job."""
-        run = self._in.pop(task)
-        if run.ended:
-            return
-        error = None if task.cancelled() else task.exception()
-        self._go_on(self._desk.end(run, INTERRUPTED if error is None else broken(error)))
-
-    def _end(self, run: Run) -> None:
-        following = self._desk.end(run, INTERRUPTED)
+    def _ended(self, run: Run, task: asyncio.Task[None]) -> None:
+        following = self._end(run, task)
         if following is not None:
-            self._desk.start([following])  # by way of the loop: a thousand in a row must not be a thousand calls deep
+            self._start(following)
 
-    def _go_on(self, following: Run | None) -> None:
-        if following is None:
-            return
-        if _is_for_loops(following):
-            assert self._loop is not None
-            self._loop.call_soon(self._start, following)  # not at once: its first step may come before the last one of ours
-        else:
-            self._desk.start([following])
+    def _end(self, run: Run, task: asyncio.Task[None] | None) -> Run | None:
+        """What follows. A task that is cancelled before its first step never gets to its job, and has no outcome of its own."""
+        error = None if task is None or task.cancelled() else task.exception()
+        outcome = run.outcome or (INTERRUPTED if error is None else broken(error))
+        following = self._desk.end(run, outcome)
+        if following is None or (following.task.is_async and not following.task.process):
+            return following
+        self._desk.start([following])
+        return None
 
     async def close(self, grace_seconds: float) -> None:
         """Cancelled tasks get a moment to clean up."""
         tasks = [run.handle for run in self._desk.running() if isinstance(run.handle, asyncio.Task)]
         if tasks:
             await asyncio.wait(tasks, timeout=grace_seconds)
-
-
-class Watched(Generic[T]):
-    """Awaits something, and knows whether that ever had to wait."""
-
-    def __init__(self, awaited: Awaitable[T]) -> None:
-        self._awaited = awaited
-        self.waited = False
-
-    def __await__(self) -> Generator[Any, Any, T]:
-        steps = self._awaited.__await__()
-        try:
-            step = next(steps)
-            self.waited = True
-            while True:
-                try:
-                    yield step
-                except BaseException as error:
-                    step = steps.throw(error)
-                else:
-                    return (yield from steps)
-        except StopIteration as end:
-            value: T = end.value
-            return value
-
-
-def _is_for_loops(run: Run) -> bool:
-    return run.task.is_async and not run.task.process
 
 
 def drive(main: Callable[[], Coroutine[Any, Any, None]], stop: Callable[[], None], heard: Heard) -> None:
