@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from holdfast import Key, LeaseLost
 from holdfast.store import tend
+from holdfast.worker import clerk
 from tests.conformance.world import World
+from tests.workers import working
 
 
 def finished(store: World, count: int) -> None:
@@ -74,3 +78,39 @@ def test_a_new_job_is_not_mistaken_for_one_that_was_forgotten(store: World, forg
     with pytest.raises(LeaseLost):
         store.app.finish(late, 1)
     store.app.finish(lease, 2)
+
+
+def test_an_idle_worker_beats_without_asking_for_anything_else_and_forgets_once_in_a_while(
+    store: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[list[str]] = [[]]
+    looked, beaten, forgot = threading.Event(), threading.Event(), threading.Event()
+
+    def listen(what: str) -> None:
+        turns[-1].append(what)
+        if what == "idle":
+            looked.set()
+        if what == "committed":
+            if "forget_workers" in turns[-1]:
+                forgot.set()
+            if "beat" in turns[-1]:
+                beaten.set()
+            turns.append([])
+
+    def beat() -> set[str]:
+        """What is said in the transaction of the next beat."""
+        looked.clear()
+        assert looked.wait(20)
+        turns[:] = [[]]
+        beaten.clear()
+        store.clock.advance(11)  # a third of the lease
+        assert beaten.wait(20)
+        return {what for turn in turns if "beat" in turn for what in turn} - {"idle"}
+
+    store.app.store.probe = listen
+    with working(store.app, lease=30):
+        # One of them, for it may look as well if it heard of somebody's commit just then.
+        assert any(beat() == {"begin", "notices", "beat", "commit", "committed"} for _ in range(5))
+        forgot.clear()
+        monkeypatch.setattr(clerk, "PRUNE_SECONDS", 0.0)
+        assert any(beat() and forgot.is_set() for _ in range(5))
