@@ -173,12 +173,13 @@ class Clerk:
         tending = now - self._tended_at >= TEND_SECONDS or self._due_in() <= 0
         beating = self._beat_due()
         room = 0 if closing else self._appetite.room()
-        if beating and not (self._look or self._outbox.unsent or self._in_doubt):
+        silent = not (self._outbox.unsent or self._in_doubt)
+        if beating and silent and not self._look:
             # The next turn asks, by one statement, whether there is anything else to do.
             tending = now - self._pruned_at >= PRUNE_SECONDS
             room = 0
         looking = room > 0 and (self._look or tending)
-        quiet = not (self._outbox.unsent or beating or self._in_doubt)
+        quiet = silent and not beating
         if quiet and self._look and not (looking or tending) and now - self._looked_at < NOTICE_SECONDS:
             return NOTICE_SECONDS  # somebody committed, perhaps ourselves: only a notice could be of interest now
         if quiet and (self._look or tending):
