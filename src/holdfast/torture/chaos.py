@@ -30,8 +30,6 @@ LOOK_SECONDS: Final = 0.25
 DRAIN_SECONDS: Final = 60.0
 SIGN_OFF_SECONDS: Final = 15.0
 EXHAUSTED_SECONDS: Final = 5.0
-BETWEEN_SECONDS: Final = 7.0
-"""From one restart to the next: the pace is back long before, and there is a before to compare the next one with."""
 HOLE_SECONDS: Final = 2 * LEASE_SECONDS
 TIMES: Final = {"restart": 50, "terminate": 120, "pool": 3, "kill": 60, "blackhole": 3, "cut": 1, "failover": 1}
 """How often, unless told. `cut` is `blackhole`, but old connections stay silent for ever."""
@@ -199,7 +197,7 @@ def restart(director: Director) -> None:
         mode = ("immediate", "fast")[number % 2]
         with director.blow(f"restart -m {mode}"):
             director.server.restart(mode)
-        director.wait(BETWEEN_SECONDS + director.chance.uniform(0.0, 1.0))
+        director.wait(BACK_SECONDS + AFTER_WINDOWS + director.chance.uniform(0.0, 1.0))
 
 
 def terminate(director: Director) -> None:

@@ -15,7 +15,8 @@ import msgspec
 from holdfast.torture.ledger import read
 
 WINDOW_SECONDS: Final = 1.0
-BEFORE_WINDOWS: Final = 5
+BEFORE_WINDOWS: Final = 10
+"""The load comes in bursts: half as many, and now and then a restart was held against a burst."""
 AFTER_WINDOWS: Final = 3
 STEP_SECONDS: Final = 0.25
 BACK_SHARE: Final = 0.95

@@ -26,13 +26,17 @@ class Proxy:
         self.port: int = self._server.sockets[0].getsockname()[1]
 
     def silence(self) -> None:
-        self._loop.call_soon_threadsafe(self._open.clear)
+        """From the moment this returns."""
+        self._do(self._silence())
+
+    async def _silence(self) -> None:
+        self._open.clear()
 
     def speak(self, forget: bool = False) -> None:
         """Forward again; with `forget`, those connections that were silenced stay so for ever, and only new ones get through."""
-        self._loop.call_soon_threadsafe(self._speak, forget)
+        self._do(self._speak(forget))
 
-    def _speak(self, forget: bool) -> None:
+    async def _speak(self, forget: bool) -> None:
         if forget:
             self._open = asyncio.Event()
         self._open.set()
