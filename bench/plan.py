@@ -37,7 +37,7 @@ class Sizes:
     backlogs: tuple[int, ...] = (1_000, 100_000, 1_000_000)
     finished: int = 1_000_000
     scheduled: int = 0
-    cycles: int = 12
+    cycles: int = 24
     sustained: int = 20_000
     sustained_cycles: int = 5
     rival_cycles: int = 3
@@ -83,6 +83,7 @@ POSTGRESQL = Sizes(
     backlogs=(1_000, 1_000_000, 5_000_000),
     finished=5_000_000,
     scheduled=1_000_000,
+    cycles=36,
     rival_backlog_max=100_000,  # they take up to half an hour to be given more
     rival_drain_max=10_000,
     hold=500_000,
