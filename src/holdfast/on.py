@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from holdfast.errors import SettingError
 from holdfast.store.adapters import AsyncBorrowed, Borrowed
@@ -14,6 +14,8 @@ T = TypeVar("T")
 
 class On:
     """Runs operations through a connection or session that somebody else begins, commits and closes."""
+
+    abreast: Final = False
 
     def __init__(self, connection: Any, store: Store) -> None:
         self._connection = store.borrow(connection)

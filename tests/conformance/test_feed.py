@@ -47,7 +47,8 @@ def some_history(store: World) -> None:
     for state in (State.SUCCEEDED, State.FAILED, State.CANCELLED, State.RUNNING, State.READY):
         store.job_in(state)
     store.add.using(run_after=60).enqueue(1)
-    store.app.enqueue_many(store.once.bind(str(n)) for n in range(5))
+    for _ in range(2):  # the second one's lane is known, and it is a chunk
+        store.app.enqueue_many(store.once.bind(str(n)) for n in range(5))
 
 
 def small_pages(app: Holdfast, cursor: Cursor, limit: int) -> list[Event]:
@@ -69,6 +70,15 @@ def test_the_feed_has_every_event_of_every_job(store: World) -> None:
     assert len(seen) == len(set(seen))
     assert set(seen) == everything(store.app)
     assert {kind for _, number, kind in seen if number == 1} == {"enqueued", "scheduled"}
+
+
+def test_a_bulk_is_in_the_feed_when_the_first_of_its_jobs_are_gone(store: World) -> None:
+    store.add.enqueue(0)
+    before = store.app.store.read(lambda _: feed_end()).text
+    batch = store.app.enqueue_many(store.add.bind(n) for n in range(9))
+    for id in batch.ids[:3]:
+        store.app.delete(id)
+    assert lines(store.app.feed(after=before)) == [(id, 1, "enqueued") for id in batch.ids[3:]]
 
 
 def test_a_new_reader_begins_with_what_comes_from_now_on(store: World) -> None:

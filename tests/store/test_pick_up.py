@@ -228,8 +228,8 @@ def test_what_was_taken_and_whose_answer_was_lost_is_given_back_at_once(store: W
     """Not when the lease is over: its worker beats, and would hold it for ever."""
     run, lost = Connection.run_alone, list[Any]()
 
-    def losing(connection: Connection, statement: Statement, telling: bool = False) -> Any:
-        rows, told = run(connection, statement, telling)
+    def losing(connection: Connection, statement: Statement, **options: Any) -> Any:
+        rows, told = run(connection, statement, **options)
         if statement.verb == "pick_up" and rows[0][0] != "[]" and not lost:
             lost.append(rows)
             connection.raw.close()

@@ -10,6 +10,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -23,12 +24,13 @@ from holdfast.store.postgres import listen, writer
 from holdfast.store.postgres.bell import Bell
 from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.connection import Bounded, Connection
-from holdfast.store.postgres.driver import PostgresStore
+from holdfast.store.postgres.driver import READERS_MAX, PostgresStore
 from holdfast.store.postgres.listen import Listener
 from holdfast.store.postgres.place import place_of
 from holdfast.store.postgres.schema import PACKAGE, statements
 from tests.servers import Server, migrated_database, new_database, own_server
 from tests.store.inside import postgres_store
+from tests.workers import working
 
 ALL = [f"{migration.version:04d}_{migration.name}" for migration in migrations(PACKAGE)]
 
@@ -368,8 +370,8 @@ def test_a_single_statement_without_an_answer_is_kept_once(
     enqueue(app)  # the lane is known from now on, so that what follows is a single statement
     run, lost = Connection.run_alone, list[str]()
 
-    def losing(connection: Connection, statement: Statement, **options: bool) -> Any:
-        assert options == {"telling": telling}
+    def losing(connection: Connection, statement: Statement, **options: Any) -> Any:
+        assert options["telling"] == telling
         if lost or statement.verb != verb:
             return run(connection, statement, **options)
         lost.append(statement.verb)
@@ -395,12 +397,34 @@ def test_a_single_statement_that_is_refused_leaves_the_connection_as_it_was() ->
         for number in (1, 13, 2, 13, 3):
             postgres_store(app)._bell._told_at = -1.0
             if number == 13:
-                with pytest.raises(StoreUnavailable, match="CheckViolation"):
+                with pytest.raises(StoreUnavailable, match="CheckViolation") as refused:
                     enqueue(app, number)
+                assert '{"number":13}' not in str(refused.value), "what a job was given is nobody's business"
             else:
                 enqueue(app, number)
             assert postgres_store(app)._writers[0]._connection is not None
         assert jobs(url) == 4
+
+
+def test_a_worker_does_not_queue_behind_those_who_read(app: Holdfast) -> None:
+    """Its clerk renews leases, too: what other threads of the process read, however slowly, must not keep it."""
+    inside, over, ran = threading.Semaphore(0), threading.Event(), threading.Event()
+
+    def slowly(_: Moment) -> Op[None]:
+        inside.release()
+        assert over.wait(30)
+        yield Statement("lanes")
+
+    app.task(name="signal")(ran.set)
+    with ThreadPoolExecutor(READERS_MAX) as pool:
+        reads = [pool.submit(app.store.read, slowly) for _ in range(READERS_MAX)]
+        try:
+            assert all(inside.acquire(timeout=10) for _ in reads)
+            with working(app):
+                app.task_named("signal").enqueue()
+                assert ran.wait(10)
+        finally:
+            over.set()
 
 
 # Restarts

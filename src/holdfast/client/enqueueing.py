@@ -68,7 +68,7 @@ class Enqueueing(Asking):
         refuse_while_loading("enqueues")
         with Entering(self._registry.hooks, None) as entry:
             batch = Batch(self._load)
-            with Ahead(self._door.write, self._kept(batch)) as ahead:
+            with Ahead(self._door.write, self._kept(batch), abreast=self._door.abreast) as ahead:
                 for chunk in _chunks(entry.mark_all(jobs)):
                     for url in _callbacks(chunk):
                         self.courier.check(url)

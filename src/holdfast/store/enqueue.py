@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -23,6 +23,7 @@ from holdfast.store.op import Make, Moment, Op, Statement
 
 NUMBERS_MAX: Final = 4_096
 """How many consecutive numbers one `next_job` gives at most."""
+NUMBERS_AHEAD: Final = 8
 _TELLING: Final = (CALLBACK_QUEUE, CALLBACK_TASK)
 
 
@@ -69,13 +70,18 @@ class Plain(msgspec.Struct):
 
         many  The database has one for many jobs, too.
         """
-        options = self.jobs[0].options
-        lane = self.lanes.get((options.queue, options.task))
-        if not lane or options.run_at is not None or options.delay:
+        lane = self.lane
+        if lane is None:
             return None
         if len(self.jobs) == 1:
             return _whole(now, self.jobs[0], lane)
         return _all_of_them(now, self.jobs, lane) if many else None
+
+    @property
+    def lane(self) -> int | None:
+        """That of the first one, if it is known, and the job is ready at once."""
+        options = self.jobs[0].options
+        return self.lanes.get((options.queue, options.task)) if options.is_ready else None
 
     def together(self, others: Sequence[Plain]) -> Make[list[Accepted]]:
         def make(moment: Moment) -> Op[list[Accepted]]:
@@ -87,6 +93,48 @@ class Plain(msgspec.Struct):
             return parts
 
         return make
+
+
+class Overtaken(Exception):
+    """Nothing of a chunk was kept: it can only be written when the one before it is done."""
+
+
+class InTurn(msgspec.Struct):
+    """A chunk of a bulk that is written beside the one before it, in a transaction of its own, and kept only if that one is.
+
+    Both were given their numbers beforehand, so that they are in their order, whoever is first.
+    """
+
+    chunk: Plain
+    number: int
+    """Of the first of its jobs."""
+    before: int | None
+    """The same of the chunk before, if that was not known to be kept."""
+    sent: Callable[[], None]
+    """Called when the server has it: one that comes behind may be sent now."""
+
+    def __call__(self, moment: Moment) -> Op[Accepted]:
+        statements, accepted = self.at_once(moment.now)
+        for each in statements:
+            _ = yield each
+        return accepted
+
+    def at_once(self, now: int) -> tuple[list[Statement], Accepted]:
+        """The statements that do all of it, in one transaction, and what they answer."""
+        whole = self.chunk.at_once(now, many=True)
+        if whole is None:
+            raise Overtaken
+        (verb, fields, _), accepted = whole
+        statements = [Statement(verb, {**fields, "first": self.number})]
+        if self.before is not None:
+            statements.append(Statement("behind", {"first": self.before}))
+        return statements, accepted
+
+
+def take_numbers(_: Moment) -> Op[list[int]]:
+    """For a few chunks, one after the other."""
+    rows = yield Statement("next_chunks", {"count": NUMBERS_AHEAD})
+    return [number for (number,) in rows]
 
 
 def is_plain(options: Options) -> bool:
@@ -142,6 +190,7 @@ def _all_of_them(now: int, jobs: Sequence[NewJob], lane: int) -> tuple[Statement
         "id_low": low,
         "lines": lines,
         "count": len(jobs),
+        "first": None,
         "meta": options.meta,
         "parent": options.parent,
     }

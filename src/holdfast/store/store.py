@@ -23,6 +23,10 @@ class Door(Protocol):
     def lanes(self) -> dict[tuple[str, str], int]:
         """Lanes that are known to be committed; to be added to by whoever has committed one."""
 
+    @property
+    def abreast(self) -> bool:
+        """Whether more than one can write at a time."""
+
     def write(self, make: Make[T]) -> T:
         """Run an operation in a transaction; returns when it is committed and synced, if the transaction is ours."""
 
@@ -66,6 +70,9 @@ class Store(Door, Protocol):
     @property
     def path(self) -> str:
         """Where it is, as errors say it."""
+
+    def read(self, make: Make[T], *, urgent: bool = False) -> T:
+        """Run an operation that only reads; if it is `urgent`, not behind others: who holds leases has to come back in time."""
 
     def watcher(self, follows: bool = False) -> Watcher:
         """For a worker; one that `follows` jobs is also told of commits that bring no work."""

@@ -56,7 +56,7 @@ class Lookout:
             horizon = 0 if retention is None else moment.now - retention
             return (yield from claim.idle(moment, worker, self._terms.queues, self._tasks, self._cursor, looking, horizon))
 
-        left = self._store.read(make)
+        left = self._store.read(make, urgent=True)
         self.next_due = left.next_due
         return left
 
@@ -75,7 +75,7 @@ class Lookout:
         picked = self._store.write(Single(make, tells=lambda picked: bool(picked.claimed)))
         self.next_due = picked.left.next_due
         if picked.claimed and picked.claimed[0].lane not in self.lanes:
-            self.lanes = self._store.read(lambda _: browse.lane_names())
+            self.lanes = self._store.read(lambda _: browse.lane_names(), urgent=True)
         return picked
 
     def take(self, moment: Moment, worker: int, room: int) -> Op[list[Claimed]]:
@@ -95,4 +95,4 @@ class Lookout:
             lanes = yield from claim.lanes(self._terms.queues, self._tasks)
             return not any((yield from browse.work_left(lanes)))
 
-        return self._store.read(make)
+        return self._store.read(make, urgent=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final, Protocol, cast
@@ -108,12 +109,16 @@ def _sent(steps: Generator[Any, Any, Any], server: PGconn) -> Generator[Any, Any
         return end.value
 
 
-def _answers(server: PGconn, syncs: int) -> Generator[Any, Any, list[list[PGresult]]]:
+def _answers(server: PGconn, syncs: int, sent: Callable[[], None] | None) -> Generator[Any, Any, list[list[PGresult]]]:
     """What the server says to all that was sent up to each of so many syncs."""
     answers: list[list[PGresult]] = []
     results: list[PGresult] = []
     while len(answers) < syncs:
-        ready = yield Wait.RW if server.flush() else Wait.R
+        wanted = Wait.RW if server.flush() else Wait.R
+        if sent is not None and wanted == Wait.R:
+            sent()
+            sent = None
+        ready = yield wanted
         if ready & Ready.R:
             server.consume_input()
         while len(answers) < syncs and not server.is_busy():
@@ -205,35 +210,41 @@ class Connection:
             self._pipe.sync()  # else the server waits for more of the pipe, with our locks, however long we are silent
         return cursor.fetchall()
 
-    def run_alone(self, statement: Statement, telling: bool = False) -> tuple[list[Row], bool]:
-        """A statement that is a transaction by itself, in a third of the steps that psycopg takes; its rows.
+    def run_alone(
+        self, *statements: Statement, telling: bool = False, sent: Callable[[], None] | None = None
+    ) -> tuple[list[Row], bool]:
+        """A statement that is a transaction by itself, in a third of the steps that psycopg takes; its rows. Or a few.
 
         telling  All who listen are sent a word right behind it, as a transaction of its own: they hear it a round trip earlier.
                  Whether that went well is told, too: if not, it is no fault of the statement.
+        sent     Called when all of it is on its way.
         """
         if not self.goes_alone:
+            (statement,) = statements
             return self.run(statement), False
-        verb, parameters, _ = statement
-        if self._probed.probe is not None:
-            self._probed.probe(verb)
-        sql, server = self._sql[verb], self.raw.pgconn
-        steps = [(verb, sql.numbered, [_as_text(value) for value in sql.values(parameters)])]
+        server, transactions = self.raw.pgconn, [[self._step(statement) for statement in statements]]
         if telling:
-            steps.append(("tell", _TELL, []))
+            transactions.append([("tell", _TELL, [])])
+        asked: list[str] = []  # what each answer is to: the name that a statement was given, or that it should run
         try:
             server.enter_pipeline_mode()
-            for name, text, values in steps:
-                if name not in self._names:
-                    server.send_prepare(_name(name), text.encode())
-                server.send_query_prepared(_name(name), values)
+            for steps in transactions:
+                for name, text, values in steps:
+                    if name not in self._names:
+                        server.send_prepare(_name(name), text.encode())
+                        asked.append(name)
+                    server.send_query_prepared(_name(name), values)
+                    asked.append("run")
                 server.pipeline_sync()
-            answers = self.raw.wait(_answers(server, len(steps)))
+            answers = self.raw.wait(_answers(server, len(transactions), sent))
             server.exit_pipeline_mode()
         except BaseException:
             self.raw.close()  # in the middle of it, it is of no use to anybody
             raise
+        if len(asked) > sum(map(len, transactions)):
+            given = zip(asked, itertools.chain(*answers), strict=False)  # a name stays, even if its transaction does not
+            self._names.update(name for name, result in given if name != "run" and result.status == ExecStatus.COMMAND_OK)
         errors = [_error_in(answer) for answer in answers]
-        self._names.update(name for (name, _, _), error in zip(steps, errors, strict=True) if error is None)
         if errors[0] is not None:
             raise errors[0]
         result = answers[0][-1]
@@ -242,6 +253,13 @@ class Connection:
         loader = Transformer(self.raw)
         loader.set_pgresult(result)
         return loader.load_rows(0, result.ntuples, tuple), telling and errors[1] is None
+
+    def _step(self, statement: Statement) -> tuple[str, str, list[bytes | None]]:
+        """Its name, its text and its values."""
+        if self._probed.probe is not None:
+            self._probed.probe(statement.verb)
+        sql = self._sql[statement.verb]
+        return statement.verb, sql.numbered, [_as_text(value) for value in sql.values(statement.parameters)]
 
     @property
     def goes_alone(self) -> bool:

@@ -97,6 +97,11 @@ class PostgresStore:
 
     # Writing
 
+    @property
+    def abreast(self) -> bool:
+        """One of the writers is for single jobs; and behind a pooler a few statements are not sent as one."""
+        return len(self._writers) > 2 and not self.place.pooled
+
     def write(self, make: Make[T]) -> T:
         """Run an operation in a transaction; returns when it is committed and synced."""
         return self._writer_for(make).commits.write(make)
@@ -113,15 +118,16 @@ class PostgresStore:
 
     # Reading
 
-    def read(self, make: Make[T]) -> T:
+    def read(self, make: Make[T], *, urgent: bool = False) -> T:
         """Run an operation that only reads; again, if its connection was lost."""
-        if not self._reading_now.acquire(timeout=CALL_SECONDS):
+        if not urgent and not self._reading_now.acquire(timeout=CALL_SECONDS):
             raise StoreUnavailable(f"{self.path}: {READERS_MAX} others read, and none of them ended in time; try again")
         try:
             with self._explained():
                 return self._patiently(lambda connection: drive(make(self.moment()), connection))
         finally:
-            self._reading_now.release()
+            if not urgent:
+                self._reading_now.release()
 
     def _patiently(self, act: Callable[[Connection], T]) -> T:
         patience = Patience()

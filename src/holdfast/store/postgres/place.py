@@ -176,8 +176,10 @@ def unknown_outcome(shown: str) -> StoreUnavailable:
     )
 
 
-def _line(error: Exception) -> str:
-    said = " ".join(str(error).split()) or type(error).__name__
+def _line(error: psycopg.Error) -> str:
+    """Where a row was refused, the server goes on to quote it, with the job's arguments: these are nobody's business."""
+    whole = (error.diag.message_primary if isinstance(error, psycopg.IntegrityError) else None) or str(error)
+    said = " ".join(whole.split()) or type(error).__name__
     return _SECRET.sub(lambda found: f"{found[1] or found[3]}…{'@' if found[3] else ''}", said)
 
 

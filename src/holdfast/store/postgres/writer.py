@@ -17,7 +17,7 @@ from psycopg import errors
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.store.clock import Clock
 from holdfast.store.commits import Commits, Entry, Share, accept, refuse, shares
-from holdfast.store.enqueue import Plain
+from holdfast.store.enqueue import InTurn, Overtaken, Plain
 from holdfast.store.op import Make, Moment, Op, Row, Single, Statement, drive
 from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.connection import Connection, Timeout
@@ -33,6 +33,8 @@ _REFUSED: Final = (
     errors.QueryCanceled, errors.LockNotAvailable,
 )  # fmt: skip
 """What is wrong with one statement, its values, or the rows it waits for; not with the server."""
+_GATE_SHUT: Final = errors.InvalidTextRepresentation
+"""What `behind.sql` ends with; nothing else does, and it comes only after the jobs were written without a fault."""
 _CONTENDED: Final = (errors.SerializationFailure, errors.DeadlockDetected)
 
 
@@ -125,12 +127,16 @@ class Writer:
             if isinstance(make, Single):
                 value: T = self._run_single(make)
                 return value
+            if isinstance(make, InTurn):
+                statements, accepted = make.at_once(self._home.clock.now())
+                self._commit_single(*statements, sent=make.sent)
+                return accepted  # type: ignore[return-value]
             if single is not None:
                 self._commit_single(single[0])
                 return single[1]  # type: ignore[return-value]
             return self._transact(lambda connection, moment: self._drive(connection, make(moment)), lambda: None)
         except psycopg.Error as error:
-            raise self._reason(error) from error
+            raise self._reason(error, make) from error
 
     def _commit(self, batch: list[Entry[Any]]) -> None:
         try:
@@ -141,8 +147,9 @@ class Writer:
             refuse([entry for entry in batch if not entry.done], self._interrupted())
             raise
 
-    def _commit_single(self, statement: Statement) -> None:
-        """A statement by itself is a transaction. It makes a job with an id that nobody else has: to do it twice is refused."""
+    def _commit_single(self, statement: Statement, *others: Statement, sent: Callable[[], None] | None = None) -> None:
+        """A statement by itself, or a few that are sent as one, is a transaction. It makes jobs with ids that nobody else has: to
+        do it twice is refused. Numbers that were given out beforehand may be another's by then."""
         patience, doubtful, kept = Patience(), False, False
         while True:
             running = told = False
@@ -151,10 +158,13 @@ class Writer:
                 if kept:
                     connection.sync()
                     break
+                if others and not connection.goes_alone:
+                    raise Overtaken
                 for step in ("begin", "commit"):
                     self._home.tell(step)
                 running = True
-                _, told = connection.run_alone(statement, telling=connection.goes_alone and self._home.takes_word())
+                telling = connection.goes_alone and self._home.takes_word()
+                _, told = connection.run_alone(statement, *others, telling=telling, sent=sent)
                 break
             except errors.UniqueViolation:
                 if not doubtful:
@@ -163,8 +173,9 @@ class Writer:
             except psycopg.Error as error:
                 doubtful = doubtful or (running and self._is_lost(error))
                 if self._again(error, patience):
+                    statement = statement._replace(parameters={**statement.parameters, "first": None})
                     continue
-                if doubtful:
+                if doubtful and not isinstance(error, _GATE_SHUT):
                     raise unknown_outcome(self._home.path) from error
                 raise
             except BaseException:
@@ -273,7 +284,7 @@ class Writer:
         except Exception as error:
             if isinstance(error, psycopg.Error) and (is_stale_plan(error) or not isinstance(error, _REFUSED)):
                 raise
-            share.fail(self._reason(error))
+            share.fail(self._reason(error, share.make))
             connection.command("ROLLBACK; BEGIN" if alone else "ROLLBACK TO holdfast")
         if not alone:
             connection.command("RELEASE holdfast")
@@ -349,7 +360,9 @@ class Writer:
         if connection is not None:
             connection.close()
 
-    def _reason(self, error: Exception) -> Exception:
+    def _reason(self, error: Exception, make: object = None) -> Exception:
+        if isinstance(make, InTurn) and isinstance(error, (_GATE_SHUT, errors.LockNotAvailable, errors.UniqueViolation)):
+            return Overtaken()  # also where a server that took over has given its numbers to another
         return explain(error, self._home.path) if isinstance(error, psycopg.Error) else error
 
     def _interrupted(self) -> StoreUnavailable:

@@ -43,6 +43,7 @@ class SqliteStore:
 
     dialect: Final = "sqlite"
     far: Final = False
+    abreast: Final = False
 
     def __init__(self, path: str, *, clock: Clock | None = None, busy_seconds: float = 30.0) -> None:
         if sqlite3.sqlite_version_info < SQLITE_OLDEST:
@@ -239,8 +240,8 @@ class SqliteStore:
 
     # Reading
 
-    def read(self, make: Make[T]) -> T:
-        """Run an operation that only reads."""
+    def read(self, make: Make[T], *, urgent: bool = False) -> T:
+        """Run an operation that only reads. Nobody waits for others here."""
         pool = self._readers
         connection = self._reading()
         try:

@@ -41,6 +41,7 @@ CREATE TABLE holdfast.body (
     lane          integer NOT NULL,
     priority      integer NOT NULL,
     attempts_max  integer NOT NULL,
+    chunked       boolean,
     id            text COLLATE "C" NOT NULL UNIQUE,
     arguments     text NOT NULL,
     key           text COLLATE "C",
@@ -140,10 +141,31 @@ CREATE TABLE holdfast.event (
     PRIMARY KEY (job, number) WITH (fillfactor = 45)
 );
 
--- Who follows all jobs asks for what transactions wrote that have ended since (see store/feed).
-CREATE INDEX body_tx ON holdfast.body (tx);
+-- Who follows all jobs asks for what transactions wrote that have ended since (see store/feed). A chunk of a bulk has one row for
+-- that, in place of an entry of an index for each of its jobs, which say that they are `chunked`.
+CREATE TABLE holdfast.chunk (
+    first bigint PRIMARY KEY,
+    last  bigint NOT NULL,
+    tx    xid8 NOT NULL DEFAULT pg_current_xact_id()
+);
+
+CREATE INDEX chunk_tx ON holdfast.chunk (tx);
+
+CREATE INDEX body_tx ON holdfast.body (tx) WHERE chunked IS NULL;
 
 CREATE INDEX event_tx ON holdfast.event (tx);
+
+-- Jobs by the transaction that they came with. (OFFSET 0 keeps a chunk's jobs from being looked for in any way but by its numbers.)
+CREATE VIEW holdfast.arrival AS
+SELECT tx, seq, lane, scheduled_for
+  FROM holdfast.body
+ WHERE chunked IS NULL
+UNION ALL
+SELECT chunk.tx, body.seq, body.lane, body.scheduled_for
+  FROM holdfast.chunk AS chunk
+ CROSS JOIN LATERAL (SELECT seq, lane, scheduled_for FROM holdfast.body
+                      WHERE seq BETWEEN chunk.first AND chunk.last AND chunked
+                     OFFSET 0) AS body;
 
 CREATE TABLE holdfast.error (
     job       bigint NOT NULL,

@@ -1,11 +1,11 @@
 -- What was committed between two snapshots, job by job: the little there is, by the transactions that wrote it.
 WITH page AS MATERIALIZED (
     SELECT job, number
-      FROM (SELECT seq AS job, 1 AS number FROM holdfast.body
+      FROM (SELECT seq AS job, 1 AS number FROM holdfast.arrival
              WHERE tx >= pg_snapshot_xmax(:since::text::pg_snapshot) AND tx < pg_snapshot_xmax(:upto::text::pg_snapshot)
                AND pg_visible_in_snapshot(tx, :upto::text::pg_snapshot)
             UNION ALL
-            SELECT seq, 1 FROM holdfast.body
+            SELECT seq, 1 FROM holdfast.arrival
              WHERE tx = ANY (ARRAY(SELECT pg_snapshot_xip(:since::text::pg_snapshot)))
                AND pg_visible_in_snapshot(tx, :upto::text::pg_snapshot)
             UNION ALL

@@ -5,7 +5,13 @@ SELECT (SELECT mark FROM holdfast.place), now.snapshot::text, '1:1:',
        (SELECT count(*) FROM (SELECT 1 FROM holdfast.body
                                WHERE tx >= pg_snapshot_xmax(:since::text::pg_snapshot)
                                  AND tx < pg_snapshot_xmax(coalesce(:upto::text::pg_snapshot, now.snapshot))
+                                 AND chunked IS NULL
                                LIMIT :near::bigint) AS jobs)
+           + (SELECT coalesce(sum(last - first + 1), 0)::bigint
+                FROM (SELECT first, last FROM holdfast.chunk
+                       WHERE tx >= pg_snapshot_xmax(:since::text::pg_snapshot)
+                         AND tx < pg_snapshot_xmax(coalesce(:upto::text::pg_snapshot, now.snapshot))
+                       LIMIT :near::bigint) AS chunks)
            + (SELECT count(*) FROM (SELECT 1 FROM holdfast.event
                                      WHERE tx >= pg_snapshot_xmax(:since::text::pg_snapshot)
                                        AND tx < pg_snapshot_xmax(coalesce(:upto::text::pg_snapshot, now.snapshot))

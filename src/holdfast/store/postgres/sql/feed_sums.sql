@@ -13,11 +13,11 @@ WITH fresh AS MATERIALIZED (
       JOIN holdfast.moved AS moved ON moved.seq = event.job
 ),
 made AS (
-    SELECT lane, scheduled_for FROM holdfast.body
+    SELECT lane, scheduled_for FROM holdfast.arrival
      WHERE tx >= pg_snapshot_xmax(:since::text::pg_snapshot) AND tx < pg_snapshot_xmax(:upto::text::pg_snapshot)
        AND pg_visible_in_snapshot(tx, :upto::text::pg_snapshot)
     UNION ALL
-    SELECT lane, scheduled_for FROM holdfast.body
+    SELECT lane, scheduled_for FROM holdfast.arrival
      WHERE tx = ANY (ARRAY(SELECT pg_snapshot_xip(:since::text::pg_snapshot)))
        AND pg_visible_in_snapshot(tx, :upto::text::pg_snapshot)
 )

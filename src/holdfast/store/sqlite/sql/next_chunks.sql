@@ -1,0 +1,1 @@
+-- One chunk after the other is written here.
