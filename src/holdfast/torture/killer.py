@@ -24,6 +24,10 @@ SIGN_OFF_SECONDS: Final = 15.0
 SPARED_SECONDS: Final = 0.5
 """How long one that wakes up has to do what it must not."""
 LOOK_SECONDS: Final = 0.05
+OPEN: Final = """
+SELECT (SELECT count(*) FROM holdfast_ready) + (SELECT count(*) FROM holdfast_scheduled) + (SELECT count(*) FROM holdfast_running)
+"""
+"""One statement: a job that moves between two looks would be in neither."""
 
 
 class Place(msgspec.Struct):
@@ -190,8 +194,7 @@ class Killer:
     # What is seen meanwhile
 
     def _left(self) -> int:
-        tables = ("holdfast_ready", "holdfast_scheduled", "holdfast_running")
-        return sum(self._count(f"SELECT count(*) FROM {table}") for table in tables)  # noqa: S608
+        return self._count(OPEN)
 
     def _count(self, query: str) -> int:
         return int(self._reader.execute(query).fetchone()[0])
