@@ -112,7 +112,7 @@ def test_a_worker_that_fails_leaves_its_jobs_to_others(app: Holdfast) -> None:
         return first
 
     def fail(verb: str) -> None:
-        if verb == "succeed_jobs":
+        if verb == "finish_jobs":
             raise RuntimeError("a bug")
 
     add.enqueue(1)

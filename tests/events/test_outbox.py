@@ -186,7 +186,7 @@ def settled_with(store: World, callback: str | None) -> list[str]:
     never = CrashPoint(store.app, nth=10**9)
     with never:
         store.app.worker(callbacks=False).run_until_empty()
-    start = never.seen.index("end_leases")
+    start = never.seen.index("finish_jobs")
     return never.seen[start : never.seen.index("committed", start)]
 
 

@@ -70,7 +70,7 @@ def _die_after_claim() -> Callable[[str], None]:
         verbs.append(what)
         if what == "begin":
             verbs.clear()
-        if what == "committed" and "start_jobs" in verbs:
+        if what == "committed" and "claim_jobs" in verbs:
             ledger.write("died", call="after claim")
             os.kill(os.getpid(), signal.SIGKILL)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import shutil
 import sqlite3
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -77,6 +78,12 @@ def _path(url: str) -> str:
     return url.removeprefix("sqlite:///")
 
 
+BUSY = """
+SELECT pid FROM pg_stat_activity
+ WHERE datname = current_database() AND backend_type = 'client backend' AND state <> 'idle' AND pid <> pg_backend_pid()
+"""
+
+
 class PostgresGround(Ground):
     """One database: what is arranged is kept in a second schema. Numbers that were given out in vain do not count."""
 
@@ -111,10 +118,10 @@ class PostgresGround(Ground):
         return {table: self._table(table, {**numbers, "id": workers} if table == "worker" else numbers) for table in self._tables}
 
     def settle(self) -> None:
-        """The server may still be at the last statement that it was sent: it holds its rows until it finds out."""
-        with self._connection.transaction():
-            self._connection.execute("SET LOCAL lock_timeout = '20s'")
-            self._connection.execute("LOCK TABLE holdfast.ready, holdfast.scheduled, holdfast.running IN EXCLUSIVE MODE")
+        """The server may still be at the last statements that it was sent: it holds their rows until it finds out."""
+        deadline = time.monotonic() + 20
+        while self._rows(BUSY):
+            assert time.monotonic() < deadline, "a transaction goes on although its client is gone"
 
     def check(self, url: str) -> None:
         rows = PostgresRows(url)

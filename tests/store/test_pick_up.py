@@ -217,10 +217,10 @@ def test_a_job_that_comes_to_an_idle_worker_costs_it_one_statement(store: World)
             said.clear()
             job = add.enqueue(number)
             store.app.wait(job, timeout=20)
-            if "start_jobs" not in said:
+            if "claim_jobs" not in said:
                 break
     assert "pick_up" in said
-    assert "start_jobs" not in said
+    assert "claim_jobs" not in said
     assert store.kinds(job) == ["enqueued", "started", "succeeded"]
 
 

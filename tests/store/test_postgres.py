@@ -280,7 +280,7 @@ def test_a_connection_that_dies_in_the_middle_of_a_transaction_is_replaced_and_i
 
     def kill(place: str) -> None:
         nonlocal deaths
-        if place == "start_jobs" and deaths < 2:
+        if place == "claim_jobs" and deaths < 2:
             deaths += 1
             kill_connections(url)
 

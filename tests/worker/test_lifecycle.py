@@ -390,7 +390,7 @@ def test_when_the_clerk_fails_the_code_is_told_and_run_raises(app: Holdfast) -> 
             told.set()
 
     def fail(verb: str) -> None:
-        if verb == "start_jobs" and begun.is_set():
+        if verb == "claim_jobs" and begun.is_set():
             raise RuntimeError("a bug")
 
     polite.enqueue()

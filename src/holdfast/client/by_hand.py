@@ -75,7 +75,7 @@ class ByHand(Asking):
             holder = yield from claim.register(moment, name, host, pid, micros, by_hand=True, queues=queues)
             found = yield from claim.claim(moment, claim.Holder(holder, name, micros), lanes, 1)
             if not found:  # others are taking what is ready
-                yield Statement("remove_worker", {"worker": holder})
+                yield Statement("remove_hand", {"worker": holder})
                 return None
             claimed = found[0]
             queue, task = (yield from browse.lane_names())[claimed.lane]
@@ -156,7 +156,7 @@ def ending(registry: Registry, lease: Lease, outcome: Outcome, meter: dict[str, 
             raise LeaseLost(
                 f"job {job.id}: token {lease.token} is not the current one; the job was taken, cancelled or ended meanwhile"
             )
-        yield Statement("remove_worker", {"worker": lease.worker})
+        yield Statement("remove_hand", {"worker": lease.worker})
         return (yield from browse.demand(job.id, registry.names))
 
     return make

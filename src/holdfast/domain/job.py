@@ -61,7 +61,7 @@ class NewJob(msgspec.Struct, frozen=True):
 
 
 class Rest(msgspec.Struct, array_like=True, frozen=True):
-    """What most jobs do not have; the last column of `claimed.sql`."""
+    """What most jobs do not have; the last column of a claim."""
 
     run_after: int | None = None
     progress: str | None = None
@@ -75,7 +75,7 @@ class Rest(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Claimed(msgspec.Struct, array_like=True, frozen=True):
-    """A job as the claim hands it to its holder; the order of fields is the order of columns in `claimed.sql`."""
+    """A job as the claim hands it to its holder; its fields are the columns of `claimed.sql` and `claim_jobs.sql`."""
 
     seq: int
     token: int

@@ -14,16 +14,20 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from holdfast.domain.bounds import CLAIMED_SLICE_MAX, INTEGER_MAX
-from holdfast.domain.job import Claimed
+from holdfast.domain.job import Claimed, Rest
 from holdfast.errors import LeaseLost
-from holdfast.store.op import Moment, Op, Statement
+from holdfast.store.op import Moment, Op, Row, Statement
 
 REWIND_TICKS: Final = 1_000_000
 _START: Final = (-(2**31), 0)
 _END: Final = (2**31 - 1, INTEGER_MAX)
 
-_decode_pairs = msgspec.json.Decoder(list[tuple[int, int]]).decode
+_decode_offered = msgspec.json.Decoder(list[tuple[int, int, str | None]]).decode
 _decode_claimed = msgspec.json.Decoder(list[Claimed]).decode
+_decode_rest = msgspec.json.Decoder(Rest).decode
+
+Offered = tuple[int, int, int, str | None]
+"""A job that nobody else can take now: priority, seq, lane; and where its row is, if that is known."""
 
 
 class Cursor:
@@ -152,18 +156,36 @@ def pick_up(
 
 
 def claim(moment: Moment, holder: Holder, lanes: Sequence[int], limit: int) -> Op[list[Claimed]]:
-    chosen = yield from _take(moment, holder.cursor or Cursor(), lanes, limit)
-    if not chosen:
+    return (yield from take(moment, holder, (yield from offered(moment, holder.cursor or Cursor(), lanes, limit))))
+
+
+def take(moment: Moment, holder: Holder, offered: list[Offered]) -> Op[list[Claimed]]:
+    if not offered:
         return []
-    fields = {"now": moment.now, "seqs": _json(chosen), **_said(holder)}
+    said = {"now": moment.now, **_said(holder)}
+    rows = yield Statement("claim_jobs", {"places": _json([place for _, _, _, place in offered]), **said})
+    claimed = [_as_claimed(row) for row in rows] if rows else (yield from _claim_step_by_step(offered, said))
+    return _in_order(claimed, [seq for _, seq, _, _ in offered])
+
+
+def _claim_step_by_step(offered: list[Offered], said: dict[str, Any]) -> Op[list[Claimed]]:
+    """Where `claim_jobs` is nothing: there a statement costs next to nothing."""
+    last = {lane: (priority, seq) for priority, seq, lane, _ in offered}
+    for lane, (priority, seq) in last.items():
+        yield Statement("take_ready", {"lane": lane, "priority": priority, "seq": seq})
+    seqs = [seq for _, seq, _, _ in offered]
     for verb in ("start_jobs", "lease_jobs", "record_started"):
-        yield Statement(verb, fields)
+        yield Statement(verb, {"seqs": _json(seqs), **said})
     claimed: list[Claimed] = []
-    for start in range(0, len(chosen), CLAIMED_SLICE_MAX):
+    for start in range(0, len(seqs), CLAIMED_SLICE_MAX):
         # Arguments can be large, and a value of SQLite's has a bound: some at a time.
-        rows = yield Statement("claimed", {"seqs": _json(chosen[start : start + CLAIMED_SLICE_MAX])})
+        rows = yield Statement("claimed", {"seqs": _json(seqs[start : start + CLAIMED_SLICE_MAX])})
         claimed += _decode_claimed(rows[0][0])
-    return _in_order(claimed, chosen)
+    return claimed
+
+
+def _as_claimed(row: Row) -> Claimed:
+    return Claimed(*(row if row[-1] is None else (*row[:-1], _decode_rest(row[-1]))))
 
 
 def _said(holder: Holder) -> dict[str, Any]:
@@ -182,9 +204,9 @@ def _in_order(claimed: list[Claimed], seqs: list[int]) -> list[Claimed]:
     return [by_seq[seq] for seq in seqs]
 
 
-def _take(moment: Moment, cursor: Cursor, lanes: Sequence[int], limit: int) -> Op[list[int]]:
+def offered(moment: Moment, cursor: Cursor, lanes: Sequence[int], limit: int) -> Op[list[Offered]]:
     """The first `limit` by (priority, seq) over all lanes; every lane gives a prefix of its own order."""
-    chosen: list[tuple[int, int, int]] = []
+    chosen: list[Offered] = []
     places: dict[int, tuple[int, int]] = {}
     for lane in lanes:
         after = cursor.places.get(lane, _START)
@@ -192,18 +214,12 @@ def _take(moment: Moment, cursor: Cursor, lanes: Sequence[int], limit: int) -> O
         last = chosen[-1][:2] if len(chosen) == limit else _END
         span = {"after_priority": after[0], "after_seq": after[1], "last_priority": last[0], "last_seq": last[1]}
         rows = yield Statement("ready_in_lane", {"lane": lane, "limit": limit, **span})
-        offered = [(priority, seq, lane) for priority, seq in _decode_pairs(rows[0][0])]
-        places[lane] = (offered[0][0], offered[0][1] - 1) if offered else after
-        chosen = list(heapq.merge(chosen, offered))[:limit] if chosen else offered
-    taken: dict[int, list[tuple[int, int]]] = {}
-    for priority, seq, lane in chosen:
-        taken.setdefault(lane, []).append((priority, seq))
-    for lane, pairs in taken.items():
-        places[lane] = priority, seq = pairs[-1]
-        both = {"priorities": _json([each for each, _ in pairs]), "seqs": _json([each for _, each in pairs])}
-        yield Statement("take_ready", {"lane": lane, "priority": priority, "seq": seq, **both})
+        found = [(priority, seq, lane, place) for priority, seq, place in _decode_offered(rows[0][0])]
+        places[lane] = (found[0][0], found[0][1] - 1) if found else after
+        chosen = list(heapq.merge(chosen, found))[:limit] if chosen else found
+    places |= {lane: (priority, seq) for priority, seq, lane, _ in chosen}
     cursor.move(moment.tick, places, enough=len(chosen) == limit)
-    return [seq for _, seq, _ in chosen]
+    return chosen
 
 
 def renew(moment: Moment, worker: int, seq: int, token: int) -> Op[None]:

@@ -7,7 +7,7 @@ async code, a transaction that the caller owns, and tests that crash at every st
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -22,6 +22,9 @@ class Statement(NamedTuple):
 
 
 Op = Generator[Statement, list[Row], T]
+
+TOGETHER: Final = "together"
+"""The verb of several statements that do not wait for each other's answers; each row has the rows of one of them."""
 
 
 class Moment(NamedTuple):
@@ -47,6 +50,27 @@ class Single(Generic[T]):
 
     def __call__(self, moment: Moment) -> Op[T]:
         return self._make(moment)
+
+
+def together(*ops: Op[Any]) -> Op[list[Any]]:
+    """Operations side by side, a statement of each in turn: where statements have far to go, these travel together."""
+    values: list[Any] = [None] * len(ops)
+    going: dict[int, Statement] = {}
+
+    def go_on(index: int, rows: list[Row] | None) -> None:
+        try:
+            going[index] = next(ops[index]) if rows is None else ops[index].send(rows)
+        except StopIteration as end:
+            going.pop(index, None)
+            values[index] = end.value
+
+    for index in range(len(ops)):
+        go_on(index, None)
+    while going:
+        answers = yield Statement(TOGETHER, {"statements": tuple(going.values())})
+        for index, (rows,) in zip(list(going), answers, strict=True):
+            go_on(index, rows)
+    return values
 
 
 class Connection(Protocol):

@@ -5,6 +5,7 @@ Whatever carries a token that is not the current one is left out, whole, and nam
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -65,6 +66,42 @@ def settle(moment: Moment, reports: Sequence[Report], *, waits: bool = True) -> 
 
     waits  for others who are about to change one of these jobs. If not, its reports are not `written` afterwards.
     """
+    simple = _simple(reports)
+    done = (yield from _succeed(moment, simple)) if simple else set()
+    left: list[Report] = []
+    for report in reports:
+        if report.seq in done:
+            report.written = True
+        else:
+            left.append(report)
+    return (yield from _settle(moment, left, waits)) if left else set()
+
+
+def _simple(reports: Sequence[Report]) -> list[Report]:
+    """Plain ones, of jobs of which nothing else is said."""
+    plain = [report for report in reports if report.plain]
+    if len(plain) < len(reports) or len({report.seq for report in plain}) < len(plain):
+        times = Counter(report.seq for report in reports)
+        return [report for report in plain if times[report.seq] == 1]
+    return plain
+
+
+def _succeed(moment: Moment, reports: list[Report]) -> Op[set[int]]:
+    """The seqs of those that could be ended at once: their token is the current one, and nobody else is about to change them."""
+    leases = {report.seq: report.token for report in reports}
+    results = {report.seq: report.change.result for report in reports if report.change}
+    fields = {"now": moment.now, "leases": _json(leases), "results": _json(results)}
+    ((text, whole),) = yield Statement("finish_jobs", fields)
+    seqs = _decode_seqs(text)
+    if seqs and not whole:
+        if len(seqs) < len(results):
+            fields["results"] = _json({seq: results[seq] for seq in seqs})
+        for verb in ("end_leases", "succeed_jobs", "record_succeeded", "add_finished"):
+            yield Statement(verb, {"seqs": text, **fields})
+    return set(seqs)
+
+
+def _settle(moment: Moment, reports: Sequence[Report], waits: bool) -> Op[set[int]]:
     tokens = {report.seq: report.token for report in reports}
     held = set(_decode_seqs((yield Statement("held" if waits else "held_free", {"leases": _json(tokens)}))[0][0]))
     busy: set[int] = set()
@@ -74,37 +111,20 @@ def settle(moment: Moment, reports: Sequence[Report], *, waits: bool = True) -> 
     for report in reports:  # not before the jobs are locked: see `RunHoldings`
         report.written = report.seq not in busy
     # A job may be spoken of twice, also by an old claim and then by a new one of the same worker: the last token counts.
-    mine = (
-        reports
-        if len(held) == len(reports)
-        else [each for each in reports if each.seq in held and each.token == tokens[each.seq]]
-    )
-    plain = [report for report in mine if report.plain]
-    other = [report for report in mine if not report.plain] if len(plain) < len(mine) else []
-    if other:
-        yield from _tell(moment, other)
-    ended = [report for report in other if report.change is not None]
+    mine = [report for report in reports if report.seq in held and report.token == tokens[report.seq]]
+    ended = [report for report in mine if report.change is not None]
+    if mine:
+        yield from _tell(moment, mine)
     if ended:
         yield from _move(moment, ended)
-    if plain:
-        yield from _succeed(moment, plain)
     told = {each.seq: each.callback for each in ended if each.callback is not None and _is_final(each)}
     if told:
         yield from announce(moment, told)
-    return set() if len(held) == len(reports) else {report.seq for report in reports} - held - busy
+    return {report.seq for report in reports} - held - busy
 
 
 def _is_final(report: Report) -> bool:
     return report.change is not None and report.change.state in FINAL
-
-
-def _succeed(moment: Moment, reports: list[Report]) -> Op[None]:
-    results = _json({report.seq: report.change.result for report in reports if report.change})
-    seqs = _json([report.seq for report in reports])
-    yield Statement("end_leases", {"seqs": seqs})
-    yield Statement("succeed_jobs", {"now": moment.now, "results": results, "seqs": seqs})
-    yield Statement("record_succeeded", {"now": moment.now, "seqs": seqs})
-    yield Statement("add_finished", {"now": moment.now, "seqs": seqs})
 
 
 def _tell(moment: Moment, reports: list[Report]) -> Op[None]:

@@ -22,7 +22,7 @@ from holdfast.domain.retry import Retry
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.registry import Registry
 from holdfast.store import claim, tend
-from holdfast.store.op import Moment, Op
+from holdfast.store.op import Moment, Op, together
 from holdfast.store.settle import Report
 from holdfast.store.settle import settle as write_reports
 from holdfast.store.store import Store
@@ -218,9 +218,14 @@ class Clerk:
 
         def make(moment: Moment) -> Op[Turn]:
             current = [report for report in reports if not report.recalled]
-            lost = (yield from write_reports(moment, current, waits=False)) if current else set()
-            notices = yield from claim.notices(self.worker)
-            alive = yield from claim.beat(moment, self.worker)
+            # Who holds jobs that are ready waits for nobody: with plain reports alone there is nobody to wait for.
+            plain = all(report.plain for report in current)
+            lost, notices, alive, near = yield from together(
+                write_reports(moment, current, waits=False),
+                claim.notices(self.worker),
+                claim.beat(moment, self.worker),
+                self._lookout.near(moment, room if plain else 0),
+            )
             if doubting:  # after the beat, which ends whatever was begun before it
                 yield from self._give_back_unknown(moment)
             pruned = 0
@@ -232,7 +237,9 @@ class Clerk:
                 self._lookout.next_due = yield from tend.next_due()
                 pruned = yield from self._prune(moment)
             claimed: list[Claimed] = []
-            if room > 0 and alive:
+            if near and alive:
+                claimed = yield from self._lookout.take_offered(moment, self.worker, near)
+            elif room > 0 and alive:
                 claimed = yield from self._lookout.take(moment, self.worker, room)
             self._tick = moment.tick
             full = room > 0 and (len(claimed) == room or self._lookout.partial)

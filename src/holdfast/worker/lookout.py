@@ -6,8 +6,8 @@ comes to an idle worker costs one statement, not eight.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
 
 from holdfast.domain.job import Claimed
 from holdfast.registry import AnyTask
@@ -15,6 +15,9 @@ from holdfast.store import browse, claim
 from holdfast.store.op import Moment, Op, Single
 from holdfast.store.store import Store
 from holdfast.worker.terms import Terms
+
+NEAR_MAX: Final = 4
+"""So many lanes are asked one by one for what there is; if there are more, it is asked first which of them have something."""
 
 
 class Picked(NamedTuple):
@@ -78,12 +81,25 @@ class Lookout:
             self.lanes = self._store.read(lambda _: browse.lane_names(), urgent=True)
         return picked
 
+    def near(self, moment: Moment, room: int) -> Op[list[claim.Offered]]:
+        """What there is where the last claim left off, if that is in few lanes, and to look for them first would cost a way."""
+        lanes = list(self._cursor.places)
+        if room <= 0 or not self._store.far or not 0 < len(lanes) <= NEAR_MAX:
+            return []
+        return (yield from claim.offered(moment, self._cursor, lanes, room))
+
+    def take_offered(self, moment: Moment, worker: int, offered: list[claim.Offered]) -> Op[list[Claimed]]:
+        lanes = {lane for _, _, lane, _ in offered}
+        return (yield from claim.take(moment, self._holder(worker, self._leases_of(lanes)), offered))
+
     def take(self, moment: Moment, worker: int, room: int) -> Op[list[Claimed]]:
         lanes = yield from claim.ready_lanes(self._terms.queues, self._tasks, self._cursor)
         if not self.lanes.keys() >= set(lanes):
             self.lanes = yield from browse.lane_names()
-        leases = {lane: int(self.leases[self.lanes[lane][1]] * 1e6) for lane in lanes if self.lanes[lane][1] in self.leases}
-        return (yield from claim.claim(moment, self._holder(worker, leases), lanes, room))
+        return (yield from claim.claim(moment, self._holder(worker, self._leases_of(lanes)), lanes, room))
+
+    def _leases_of(self, lanes: Iterable[int]) -> dict[int, int]:
+        return {lane: int(self.leases[self.lanes[lane][1]] * 1e6) for lane in lanes if self.lanes[lane][1] in self.leases}
 
     def _holder(self, worker: int, leases: dict[int, int] | dict[str, int]) -> claim.Holder:
         return claim.Holder(worker, self._terms.name, int(self._terms.lease_seconds * 1e6), leases, self._cursor)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Literal, Protocol, cast
 
 import psycopg
-from psycopg.adapt import Transformer
-from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
+from psycopg.pq import TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
 from psycopg.rows import tuple_row
 from psycopg.types.numeric import Int8Dumper
@@ -20,11 +18,12 @@ from psycopg.waiting import Ready, Wait
 
 from holdfast.errors import StoreUnavailable
 from holdfast.store.clock import Clock
-from holdfast.store.op import Row, Statement
+from holdfast.store.op import TOGETHER, Row, Statement
 from holdfast.store.postgres.clock import ServerClock, own_micros
+from holdfast.store.postgres.pipe import Pipe
 from holdfast.store.postgres.place import CALL_SECONDS, CHANNEL, SERVER_OLDEST, SETTINGS_LOCAL, Place, options_of
 from holdfast.store.postgres.schema import Raw, verbs
-from holdfast.store.sql import in_schema
+from holdfast.store.sql import Sql, in_schema
 from holdfast.store.store import Probe
 
 PREPARE_AFTER: Final = 5
@@ -34,7 +33,7 @@ MARGIN_SECONDS: Final = 2.0  # the server's own timeout comes first: it leaves t
 _NOW: Final = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _CLOCK: Final = f"SELECT {_NOW}"
 _TIMELINE: Final = "SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
-_BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED; "
+_BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _STARTED: Final = f"SELECT pg_current_xact_id()::text, {_NOW}"
 _FATE: Final = "SELECT pg_xact_status($1::text::xid8)"
 _SYNC: Final = "SELECT pg_logical_emit_message(true, 'holdfast', '')"
@@ -46,11 +45,11 @@ _TELL: Final = (  # need not be on the disk; and others who tell at the same tim
 )
 
 LOUD: Final = frozenset({
-    "add_job", "add_many", "add_ready", "add_scheduled", "ready_jobs", "restart_job", "move_jobs", "succeed_jobs", "promote_jobs",
+    "add_job", "add_many", "add_ready", "add_scheduled", "ready_jobs", "restart_job", "move_jobs", "finish_jobs", "promote_jobs",
     "add_notices", "record_events", "count_events", "set_progress", "delete_jobs", "end_leases",
 })  # fmt: skip
 """Verbs that somebody may be waiting for: jobs become ready, move, or say something."""
-TOLD: Final = frozenset({"start_jobs", "pick_up"})
+TOLD: Final = frozenset({"claim_jobs", "pick_up"})
 """Verbs that only those who follow a job care for."""
 
 
@@ -109,41 +108,6 @@ def _sent(steps: Generator[Any, Any, Any], server: PGconn) -> Generator[Any, Any
         return end.value
 
 
-def _answers(server: PGconn, syncs: int, sent: Callable[[], None] | None) -> Generator[Any, Any, list[list[PGresult]]]:
-    """What the server says to all that was sent up to each of so many syncs."""
-    answers: list[list[PGresult]] = []
-    results: list[PGresult] = []
-    while len(answers) < syncs:
-        wanted = Wait.RW if server.flush() else Wait.R
-        if sent is not None and wanted == Wait.R:
-            sent()
-            sent = None
-        ready = yield wanted
-        if ready & Ready.R:
-            server.consume_input()
-        while len(answers) < syncs and not server.is_busy():
-            result = server.get_result()
-            if result is None:  # that was all for one of the statements
-                if server.status == ConnStatus.BAD:
-                    raise psycopg.OperationalError("the connection was lost")
-            elif result.status == ExecStatus.PIPELINE_SYNC:
-                answers.append(results)
-                results = []
-            else:
-                results.append(result)
-    return answers
-
-
-def _error_in(results: list[PGresult]) -> psycopg.Error | None:
-    failed = next((result for result in results if result.status == ExecStatus.FATAL_ERROR), None)
-    return None if failed is None else psycopg.errors.error_from_result(failed)
-
-
-def _name(name: str) -> bytes:
-    """What the server knows a statement by."""
-    return f"holdfast_{name}".encode()
-
-
 def _as_text(value: str | int | None) -> bytes | None:
     if value is None:
         return None
@@ -175,45 +139,78 @@ class Connection:
         self._probed = probed
         self._sql = verbs(place.schema)
         self._cursor = psycopg.RawCursor(raw)
-        self._begin = f"{_BEGIN}{SETTINGS_LOCAL + '; ' if place.pooled else ''}{_STARTED}"
+        self._begin = f"{_BEGIN}; {SETTINGS_LOCAL + '; ' if place.pooled else ''}{_STARTED}"
         self.identity: str | None = None
         self.life: str | None = None
         self.transaction: str | None = None
         self.loud = self.told = False
         self._pipes = not place.pooled and psycopg.Pipeline.is_supported()
-        self._pipe: psycopg.Pipeline | None = None
-        self._names: set[str] = set()
+        self._pipe = Pipe(raw)
+        self._piping: Literal["on", "begun"] | None = None
+        """Whether statements are put into the pipe; `begun`: and the first answers are to the beginning of a transaction."""
+        self._awaited = 0
+        """How many answers there will be to what was put."""
+        self._begins = False
+        """A transaction begins with the next statement."""
 
     def run(self, statement: Statement) -> list[Row]:
-        verb, parameters, rows = statement
-        probe = self._probed.probe
-        if probe is not None:
-            probe(verb)
+        if statement.verb == TOGETHER:
+            return [(rows,) for rows in self._run_all(statement.parameters["statements"])]
+        return self._run_all((statement,))[0]
+
+    def _run_all(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        """In a pipe all answers are waited for at once, and if none is needed they are left for the next time."""
+        if not self._piping:
+            return [self._run_by_cursor(statement) for statement in statements]
+        places = [self._put(statement) for statement in statements]
+        if all(place is None for place in places):
+            return [[] for _ in places]
+        results = self._collect()
+        return [[] if place is None else self._pipe.rows(results[place]) for place in places]
+
+    def _run_by_cursor(self, statement: Statement) -> list[Row]:
+        sql = self._heard(statement.verb)
+        if not sql.text:
+            return []  # another verb does this one's work here
+        self._begin_now()
+        if statement.rows is not None:
+            self._cursor.executemany(sql.numbered, statement.rows)
+            return []
+        self._cursor.execute(sql.numbered, sql.values(statement.parameters))
+        return self._cursor.fetchall() if answers(sql.text) else []
+
+    def _put(self, statement: Statement) -> int | None:
+        """The place of its answer among those that come next; None if it has none of interest."""
+        sql = self._heard(statement.verb)
+        if not sql.text:
+            return None
+        for values in (sql.values(statement.parameters),) if statement.rows is None else statement.rows:
+            self._pipe.put(statement.verb, sql.numbered, [_as_text(value) for value in values])
+            self._awaited += 1
+        return self._awaited - 1 if statement.rows is None and answers(sql.text) else None
+
+    def _heard(self, verb: str) -> Sql:
+        if self._probed.probe is not None:
+            self._probed.probe(verb)
         if verb in LOUD:
             self.loud = True
         elif verb in TOLD:
             self.told = True
-        sql = self._sql[verb]
-        if not sql.text:
-            return []  # another verb does this one's work here
-        if self._pipe is not None:
-            cursor: psycopg.RawCursor[Row] = psycopg.RawCursor(self.raw)  # each holds the answer to one statement
-        else:
-            cursor = self._cursor
-        if rows is not None:
-            cursor.executemany(sql.numbered, rows)
-            return []
-        cursor.execute(sql.numbered, sql.values(parameters))
-        if not answers(sql.text):
-            return []
-        if self._pipe is not None:
-            self._pipe.sync()  # else the server waits for more of the pipe, with our locks, however long we are silent
-        return cursor.fetchall()
+        return self._sql[verb]
+
+    def _collect(self) -> list[PGresult]:
+        """All answers to what was put since the last time."""
+        self._pipe.sync()
+        self._awaited = 0
+        results = self._pipe.answers()[0].check()
+        if self._piping == "begun":
+            self.transaction, self._piping = self._pipe.rows(results[1])[0][0], "on"
+        return results
 
     def run_alone(
         self, *statements: Statement, telling: bool = False, sent: Callable[[], None] | None = None
     ) -> tuple[list[Row], bool]:
-        """A statement that is a transaction by itself, in a third of the steps that psycopg takes; its rows. Or a few.
+        """A statement that is a transaction by itself; its rows. Or a few.
 
         telling  All who listen are sent a word right behind it, as a transaction of its own: they hear it a round trip earlier.
                  Whether that went well is told, too: if not, it is no fault of the statement.
@@ -222,44 +219,16 @@ class Connection:
         if not self.goes_alone:
             (statement,) = statements
             return self.run(statement), False
-        server, transactions = self.raw.pgconn, [[self._step(statement) for statement in statements]]
-        if telling:
-            transactions.append([("tell", _TELL, [])])
-        asked: list[str] = []  # what each answer is to: the name that a statement was given, or that it should run
-        try:
-            server.enter_pipeline_mode()
-            for steps in transactions:
-                for name, text, values in steps:
-                    if name not in self._names:
-                        server.send_prepare(_name(name), text.encode())
-                        asked.append(name)
-                    server.send_query_prepared(_name(name), values)
-                    asked.append("run")
-                server.pipeline_sync()
-            answers = self.raw.wait(_answers(server, len(transactions), sent))
-            server.exit_pipeline_mode()
-        except BaseException:
-            self.raw.close()  # in the middle of it, it is of no use to anybody
-            raise
-        if len(asked) > sum(map(len, transactions)):
-            given = zip(asked, itertools.chain(*answers), strict=False)  # a name stays, even if its transaction does not
-            self._names.update(name for name, result in given if name != "run" and result.status == ExecStatus.COMMAND_OK)
-        errors = [_error_in(answer) for answer in answers]
-        if errors[0] is not None:
-            raise errors[0]
-        result = answers[0][-1]
-        if result.status != ExecStatus.TUPLES_OK:
-            return [], telling and errors[1] is None
-        loader = Transformer(self.raw)
-        loader.set_pgresult(result)
-        return loader.load_rows(0, result.ntuples, tuple), telling and errors[1] is None
-
-    def _step(self, statement: Statement) -> tuple[str, str, list[bytes | None]]:
-        """Its name, its text and its values."""
-        if self._probed.probe is not None:
-            self._probed.probe(statement.verb)
-        sql = self._sql[statement.verb]
-        return statement.verb, sql.numbered, [_as_text(value) for value in sql.values(statement.parameters)]
+        pipe = self._pipe
+        with pipe.opened():
+            for statement in statements:
+                self._put(statement)
+            pipe.sync()
+            if telling:
+                pipe.put("tell", _TELL)
+                pipe.sync()
+            said, *word = pipe.answers(sent)
+        return pipe.rows(said.check()[-1]), telling and word[0].error is None
 
     @property
     def goes_alone(self) -> bool:
@@ -268,39 +237,63 @@ class Connection:
 
     @contextmanager
     def piped(self) -> Iterator[None]:
-        """Inside, a statement of which no answer is needed is sent along with the next: every round trip is a chance for busy
-        threads to keep the interpreter for 5 ms. What failed is raised at the next answer, or at the end of this."""
-        if not self._pipes:
+        """Inside, a statement of which no answer is needed is sent along with the next. What failed is raised at the next answer,
+        or at the end of this."""
+        if not self.goes_alone:
             yield
             return
-        with self.raw.pipeline() as self._pipe:
+        with self._pipe.opened():
+            self._awaited, self._piping = 0, "on"
             try:
+                if self._begins:
+                    self._begins, self._piping = False, "begun"
+                    for name, text in (("begin", _BEGIN), ("started", _STARTED)):
+                        self._pipe.put(name, text)
+                        self._awaited += 1
                 yield
+                if self._pipe.unsynced:
+                    self._collect()
             finally:
-                self._pipe = None
+                self._piping = None
 
     def look(self, verb: str) -> list[Row]:
         """A verb without parameters, of which nobody is told: it is no part of an operation."""
         return self._cursor.execute(self._sql[verb].numbered).fetchall()
 
     def begin(self, clock: Clock) -> None:
-        """In one round trip: a transaction, its number, by which its fate can be asked for later, and the server's time."""
-        asked_at = own_micros()
+        """A transaction, its number, by which its fate can be asked for later, and the server's time if that is to be learned.
+
+        All of it travels with the first statement, where that can be.
+        """
+        self.transaction, self.loud, self.told, self._begins = None, False, False, True
+        if isinstance(clock, ServerClock) and clock.is_stale():
+            asked_at = own_micros()
+            clock.learn(self._begin_now(), asked_at, own_micros())
+        elif not self.goes_alone:
+            self._begin_now()
+
+    def _begin_now(self) -> int:
+        """If that was put off; the server's time."""
+        if not self._begins:
+            return 0
+        self._begins = False
         self._cursor.execute(self._begin, prepare=False)
         while self._cursor.nextset():
             pass
-        started = cast(tuple[str, int], self._cursor.fetchone())
-        self.transaction, self.loud, self.told = started[0], False, False
-        if isinstance(clock, ServerClock) and clock.is_stale():
-            clock.learn(started[1], asked_at, own_micros())
+        self.transaction, now = cast(tuple[str, int], self._cursor.fetchone())
+        return now
 
     def commit(self) -> None:
         """A transaction in which a statement failed ends as if nothing was wrong, but it was rolled back."""
+        if self._begins:
+            self._begins = False
+            return  # it never began
         self._cursor.execute("COMMIT", prepare=False)
         if self._cursor.statusmessage != "COMMIT":
             raise psycopg.OperationalError(f"the transaction was rolled back ({self._cursor.statusmessage})")
 
     def command(self, text: str) -> None:
+        self._begin_now()
         self._cursor.execute(text, prepare=False)
 
     @property

@@ -47,6 +47,7 @@ class Words(NamedTuple):
     numbered: bool
 
     def of(self, statement: Statement) -> tuple[str, Any]:
+        """No text: another verb does this one's work here."""
         verb, given, rows = statement
         control = _CONTROL.get(verb)
         if control is not None:
@@ -104,7 +105,8 @@ class SyncLink(ABC):
         self._on, self._words = on, words
 
     def run(self, statement: Statement) -> list[Row]:
-        return self.execute(*self._words.of(statement))
+        text, given = self._words.of(statement)
+        return self.execute(text, given) if text else []
 
     def alone(self) -> AbstractContextManager[Any]:
         return nullcontext()  # a session is its thread's own
@@ -118,7 +120,8 @@ class AsyncLink(ABC):
         self._on, self._words = on, words
 
     async def run(self, statement: Statement) -> list[Row]:
-        return await self.execute(*self._words.of(statement))
+        text, given = self._words.of(statement)
+        return await self.execute(text, given) if text else []
 
     def alone(self) -> AbstractAsyncContextManager[Any]:
         return nullcontext()  # a session is its task's own

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
-from holdfast.store.op import Row, Statement
+from holdfast.store.op import TOGETHER, Row, Statement
 from holdfast.store.sql import load
 from holdfast.store.sqlite.schema import PACKAGE
 from holdfast.store.sqlite.wake import Watcher
@@ -41,6 +41,8 @@ class Connection:
         self._changes = 0
 
     def run(self, statement: Statement) -> list[Row]:
+        if statement.verb == TOGETHER:
+            return [(self.run(each),) for each in statement.parameters["statements"]]
         probe = self._probed.probe
         if probe is not None:
             probe(statement.verb)
@@ -53,6 +55,8 @@ class Connection:
         if rows is not None:
             self.raw.executemany(sql.numbered, rows)
             return []
+        if not sql.text:
+            return []  # other verbs do this one's work here
         given = sql.values(parameters)
         for index in sql.long:
             self.text_written += len(given[index])

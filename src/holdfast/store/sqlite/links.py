@@ -40,7 +40,10 @@ class SyncLink(ABC):
     """`parameters` are a tuple, or a list of tuples for as many executions."""
 
     def run(self, statement: Statement) -> list[Row]:
-        return [self.state()] if statement is STATE else self.execute(*prepared(statement))
+        if statement is STATE:
+            return [self.state()]
+        text, given = prepared(statement)
+        return self.execute(text, given) if text else []
 
     def alone(self) -> AbstractContextManager[Any]:
         return nullcontext()  # a connection is its thread's own
@@ -53,7 +56,10 @@ class SyncLink(ABC):
 
 class AsyncLink(ABC):
     async def run(self, statement: Statement) -> list[Row]:
-        return [await self.state()] if statement is STATE else await self.execute(*prepared(statement))
+        if statement is STATE:
+            return [await self.state()]
+        text, given = prepared(statement)
+        return await self.execute(text, given) if text else []
 
     def alone(self) -> AbstractAsyncContextManager[Any]:
         return nullcontext()  # a session is its task's own
@@ -162,6 +168,7 @@ class AsyncAlchemy(AsyncLink):
 
 
 def prepared(statement: Statement) -> tuple[str, Any]:
+    """No text: other verbs do this one's work here."""
     control = _CONTROL.get(statement.verb)
     if control is not None:
         return control, ()

@@ -1,4 +1,7 @@
-DELETE FROM holdfast.finished AS finished
- USING holdfast.moved AS job
- WHERE job.seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])
-   AND finished.finished_at = job.finished_at AND finished.seq = job.seq
+DELETE FROM holdfast.finished
+ WHERE ctid = ANY (ARRAY(
+           SELECT own.place
+             FROM unnest((SELECT translate(:seqs::text, '[]', '{}'))::bigint[]) AS given (seq)
+            CROSS JOIN LATERAL (SELECT finished_at FROM holdfast.moved WHERE moved.seq = given.seq OFFSET 0) AS job
+            CROSS JOIN LATERAL (SELECT ctid AS place FROM holdfast.finished
+                                 WHERE finished.finished_at = job.finished_at AND finished.seq = given.seq OFFSET 0) AS own))

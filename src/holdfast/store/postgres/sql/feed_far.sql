@@ -16,6 +16,7 @@ WITH page AS MATERIALIZED (
 )
 SELECT page.job, page.number, body.id, event.kind, coalesce(event.at, body.created_at), event.data, body.scheduled_for
   FROM page
-  LEFT JOIN holdfast.body AS body ON body.seq = page.job
-  LEFT JOIN holdfast.event AS event ON event.job = page.job AND event.number = page.number
+  LEFT JOIN LATERAL (SELECT id, created_at, scheduled_for FROM holdfast.body WHERE body.seq = page.job OFFSET 0) AS body ON true
+  LEFT JOIN LATERAL (SELECT kind, at, data FROM holdfast.event
+                      WHERE event.job = page.job AND event.number = page.number OFFSET 0) AS event ON true
  ORDER BY page.job, page.number

@@ -9,8 +9,8 @@ WITH fresh AS MATERIALIZED (
             SELECT job, number, kind, at FROM holdfast.event
              WHERE tx = ANY (ARRAY(SELECT pg_snapshot_xip(:since::text::pg_snapshot)))
                AND pg_visible_in_snapshot(tx, :upto::text::pg_snapshot)) AS event
-      JOIN holdfast.body AS body ON body.seq = event.job
-      JOIN holdfast.moved AS moved ON moved.seq = event.job
+     CROSS JOIN LATERAL (SELECT lane, created_at FROM holdfast.body WHERE body.seq = event.job OFFSET 0) AS body
+     CROSS JOIN LATERAL (SELECT started_at FROM holdfast.moved WHERE moved.seq = event.job OFFSET 0) AS moved
 ),
 made AS (
     SELECT lane, scheduled_for FROM holdfast.arrival
@@ -34,7 +34,8 @@ SELECT coalesce(json_agg(json_build_array(lane, kind, number, micros)), '[]')::t
         UNION ALL
         SELECT fresh.lane, fresh.kind, 1, greatest(fresh.at - coalesce(before.at, fresh.created_at), 0)
           FROM fresh
-          LEFT JOIN holdfast.event AS before ON before.job = fresh.job AND before.number = fresh.number - 1
+          LEFT JOIN LATERAL (SELECT at FROM holdfast.event AS last
+                              WHERE last.job = fresh.job AND last.number = fresh.number - 1 OFFSET 0) AS before ON true
          WHERE fresh.kind = 'started'
         UNION ALL
         SELECT lane, kind, 1, at - coalesce(CASE WHEN started_at <= at THEN started_at END, -- else it has started again since

@@ -8,13 +8,13 @@ keyed AS MATERIALIZED (
     SELECT old.seq, body.key
       FROM old
      CROSS JOIN LATERAL (SELECT key FROM holdfast.body WHERE seq = old.seq AND key IS NOT NULL OFFSET 0) AS body
-     WHERE EXISTS (SELECT 1 FROM holdfast.key AS held WHERE held.key = body.key AND held.seq = old.seq)
+     CROSS JOIN LATERAL (SELECT FROM holdfast.key AS held WHERE held.key = body.key AND held.seq = old.seq OFFSET 0) AS held
 ),
 ours AS MATERIALIZED (
     SELECT keyed.seq
       FROM keyed
-      JOIN holdfast.key AS held ON held.key = keyed.key AND held.seq = keyed.seq
-       FOR UPDATE OF held SKIP LOCKED
+     CROSS JOIN LATERAL (SELECT FROM holdfast.key AS held
+                          WHERE held.key = keyed.key AND held.seq = keyed.seq FOR UPDATE SKIP LOCKED) AS held
 ),
 aged AS (
     SELECT old.seq, row_number() OVER by_age AS place, sum(job.event_count) OVER by_age AS events

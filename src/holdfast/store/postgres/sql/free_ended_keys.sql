@@ -1,4 +1,5 @@
-DELETE FROM holdfast.key AS held
- USING holdfast.body AS body
- WHERE body.seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])
-   AND held.key = body.key AND held.seq = body.seq AND held.ended IS NULL
+-- A job that holds a key was enqueued with it: so the keys of these jobs are looked up, and those that others hold are left out.
+DELETE FROM holdfast.key
+ WHERE key = ANY (ARRAY(SELECT body.key FROM holdfast.body AS body
+                         WHERE body.seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[]) AND body.key IS NOT NULL))
+   AND seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[]) AND ended IS NULL

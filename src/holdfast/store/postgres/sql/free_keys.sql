@@ -1,4 +1,5 @@
-DELETE FROM holdfast.key AS held
- USING holdfast.body AS body
- WHERE body.seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])
-   AND held.key = body.key AND held.seq = body.seq
+-- As free_ended_keys, and those that outlived their jobs, too.
+DELETE FROM holdfast.key
+ WHERE key = ANY (ARRAY(SELECT body.key FROM holdfast.body AS body
+                         WHERE body.seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[]) AND body.key IS NOT NULL))
+   AND seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])

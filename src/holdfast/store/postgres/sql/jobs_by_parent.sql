@@ -1,7 +1,7 @@
 SELECT found.*
   FROM (SELECT job.seq
           FROM holdfast.job AS job
-          JOIN holdfast.lane AS lane ON lane.lane = job.lane
+         CROSS JOIN LATERAL (SELECT queue, task FROM holdfast.lane WHERE lane.lane = job.lane OFFSET 0) AS lane
          WHERE job.parent = :parent::text
            AND (:cursor::bigint IS NULL OR job.seq * :direction::bigint > :cursor::bigint * :direction::bigint)
            AND (:state::text IS NULL OR job.state = :state::text)

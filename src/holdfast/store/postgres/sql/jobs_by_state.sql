@@ -5,7 +5,7 @@ SELECT found.*
                 UNION ALL SELECT seq, lane FROM holdfast.scheduled WHERE :state::text = 'scheduled'
                 UNION ALL SELECT seq, lane FROM holdfast.running WHERE :state::text = 'running'
                 UNION ALL SELECT seq, lane FROM holdfast.finished WHERE state = :state::text AND state <> 'succeeded') AS narrow
-          JOIN holdfast.lane AS lane ON lane.lane = narrow.lane
+         CROSS JOIN LATERAL (SELECT queue, task FROM holdfast.lane WHERE lane.lane = narrow.lane OFFSET 0) AS lane
          WHERE (:cursor::bigint IS NULL OR narrow.seq * :direction::bigint > :cursor::bigint * :direction::bigint)
            AND (:queue::text IS NULL OR lane.queue = :queue::text)
            AND (:task::text IS NULL OR lane.task = :task::text)

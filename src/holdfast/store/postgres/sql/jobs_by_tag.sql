@@ -1,8 +1,8 @@
 SELECT found.*
   FROM (SELECT tag.seq
           FROM holdfast.tag AS tag
-          JOIN holdfast.job AS job ON job.seq = tag.seq
-          JOIN holdfast.lane AS lane ON lane.lane = job.lane
+         CROSS JOIN LATERAL (SELECT lane, state, parent FROM holdfast.job WHERE job.seq = tag.seq OFFSET 0) AS job
+         CROSS JOIN LATERAL (SELECT queue, task FROM holdfast.lane WHERE lane.lane = job.lane OFFSET 0) AS lane
          WHERE tag.tag = :tag::text
            AND (:cursor::bigint IS NULL OR tag.seq * :direction::bigint > :cursor::bigint * :direction::bigint)
            AND (:state::text IS NULL OR job.state = :state::text)

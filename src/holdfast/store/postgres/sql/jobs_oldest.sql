@@ -1,7 +1,7 @@
 SELECT found.*
   FROM (SELECT job.seq
           FROM holdfast.job AS job
-          JOIN holdfast.lane AS lane ON lane.lane = job.lane
+         CROSS JOIN LATERAL (SELECT queue, task FROM holdfast.lane WHERE lane.lane = job.lane OFFSET 0) AS lane
          WHERE job.seq > coalesce(:cursor::bigint, 0)
            AND (:state::text IS NULL OR job.state = :state::text)
            AND (:queue::text IS NULL OR lane.queue = :queue::text)

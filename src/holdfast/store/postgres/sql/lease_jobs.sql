@@ -1,1 +1,1 @@
--- Nothing to do: start_jobs has done it.
+-- Nothing to do: claim_jobs has done it.

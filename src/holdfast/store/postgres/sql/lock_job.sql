@@ -4,33 +4,36 @@ WITH seen AS MATERIALIZED (
 ),
 ready AS MATERIALIZED (
     SELECT narrow.seq
-      FROM seen JOIN holdfast.ready AS narrow ON (narrow.lane, narrow.priority, narrow.seq) = (seen.lane, seen.priority, seen.seq)
+      FROM seen
+     CROSS JOIN LATERAL (SELECT seq FROM holdfast.ready AS own
+                          WHERE (own.lane, own.priority, own.seq) = (seen.lane, seen.priority, seen.seq) FOR UPDATE) AS narrow
      WHERE seen.state = 'ready'
-       FOR UPDATE OF narrow
 ),
 scheduled AS MATERIALIZED (
     SELECT narrow.seq
-      FROM seen JOIN holdfast.scheduled AS narrow ON (narrow.run_after, narrow.seq) = (seen.run_after, seen.seq)
+      FROM seen
+     CROSS JOIN LATERAL (SELECT seq FROM holdfast.scheduled AS own
+                          WHERE (own.run_after, own.seq) = (seen.run_after, seen.seq) FOR UPDATE) AS narrow
      WHERE seen.state = 'scheduled'
-       FOR UPDATE OF narrow
 ),
 running AS MATERIALIZED (
     SELECT narrow.seq
-      FROM seen JOIN holdfast.running AS narrow ON narrow.seq = seen.seq
+      FROM seen CROSS JOIN LATERAL (SELECT seq FROM holdfast.running AS own WHERE own.seq = seen.seq FOR UPDATE) AS narrow
      WHERE seen.state = 'running'
-       FOR UPDATE OF narrow
 ),
 finished AS MATERIALIZED (
     SELECT narrow.seq
-      FROM seen JOIN holdfast.finished AS narrow ON (narrow.finished_at, narrow.seq) = (seen.finished_at, seen.seq)
+      FROM seen
+     CROSS JOIN LATERAL (SELECT seq FROM holdfast.finished AS own
+                          WHERE (own.finished_at, own.seq) = (seen.finished_at, seen.seq) FOR UPDATE) AS narrow
      WHERE seen.state NOT IN ('ready', 'scheduled', 'running', 'waiting')
-       FOR UPDATE OF narrow
 ),
 waiting AS MATERIALIZED (
     SELECT moved.seq
-      FROM seen JOIN holdfast.moved AS moved ON moved.seq = seen.seq
-     WHERE seen.state = 'waiting' AND moved.state = 'waiting'
-       FOR UPDATE OF moved
+      FROM seen
+     CROSS JOIN LATERAL (SELECT seq FROM holdfast.moved AS own
+                          WHERE own.seq = seen.seq AND own.state = 'waiting' FOR UPDATE) AS moved
+     WHERE seen.state = 'waiting'
 )
 SELECT seq FROM ready
 UNION ALL SELECT seq FROM scheduled

@@ -1,7 +1,10 @@
--- changes: [seq, state, result, reason, run_after, finished_at, attempt_back]
+-- changes: [seq, state, result, reason, run_after, finished_at, attempt_back]. (Found by their keys: a join could be made the other
+-- way round, from all jobs to these.)
+WITH change AS MATERIALIZED (SELECT jsonb_object_agg(value ->> 0, value) AS by_job FROM jsonb_array_elements(:changes::jsonb))
 UPDATE holdfast.moved AS job
-   SET state = change.value ->> 1, result = change.value ->> 2, reason = change.value ->> 3,
-       run_after = coalesce((change.value ->> 4)::bigint, job.run_after), finished_at = (change.value ->> 5)::bigint,
-       attempt = job.attempt - (change.value ->> 6)::integer
-  FROM jsonb_array_elements(:changes::jsonb) AS change (value)
- WHERE job.seq = (change.value ->> 0)::bigint
+   SET (state, result, reason, run_after, finished_at, attempt) = (
+           SELECT own.value ->> 1, own.value ->> 2, own.value ->> 3, coalesce((own.value ->> 4)::bigint, job.run_after),
+                  (own.value ->> 5)::bigint, job.attempt - (own.value ->> 6)::integer
+             FROM (SELECT change.by_job -> job.seq::text AS value OFFSET 0) AS own)
+  FROM change
+ WHERE job.seq = ANY (ARRAY(SELECT (value ->> 0)::bigint FROM jsonb_array_elements(:changes::jsonb)))

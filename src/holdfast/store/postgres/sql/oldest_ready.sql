@@ -11,5 +11,6 @@ SELECT lane.queue, lane.task, job.id, coalesce(event.at, job.created_at)
  CROSS JOIN LATERAL (
        SELECT ready.seq FROM holdfast.ready
         WHERE ready.lane = filled.lane ORDER BY ready.lane, ready.priority, ready.seq LIMIT 1) AS first
-  JOIN holdfast.job AS job ON job.seq = first.seq
-  LEFT JOIN holdfast.event AS event ON event.job = job.seq AND event.number = job.event_count
+ CROSS JOIN LATERAL (SELECT id, created_at, event_count FROM holdfast.job WHERE job.seq = first.seq OFFSET 0) AS job
+  LEFT JOIN LATERAL (SELECT at FROM holdfast.event WHERE event.job = first.seq AND event.number = job.event_count OFFSET 0)
+       AS event ON true

@@ -53,7 +53,7 @@ SELECT (SELECT '[' || coalesce(string_agg(concat('[', concat_ws(',', job.seq, jo
                                                                body.priority, body.created_at, :now::bigint, rest.fields), ']'),
                                           ','), '') || ']'
           FROM started AS job
-          JOIN holdfast.body AS body ON body.seq = job.seq
+         CROSS JOIN LATERAL (SELECT * FROM holdfast.body WHERE body.seq = job.seq OFFSET 0) AS body
          CROSS JOIN LATERAL (
                SELECT CASE WHEN coalesce(job.run_after::text, job.progress, job.meter, body.key, body.tags, body.meta, body.parent,
                                          job.reason, body.callback) IS NULL

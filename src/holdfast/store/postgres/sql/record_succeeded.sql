@@ -1,1 +1,1 @@
--- Nothing to do: succeed_jobs has done it.
+-- Nothing to do: finish_jobs has done it.

@@ -1,5 +1,4 @@
 -- Of a job that fails endlessly the newest :keep are kept.
 DELETE FROM holdfast.error AS error
- USING holdfast.moved AS job
- WHERE job.seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])
-   AND error.job = job.seq AND error.token <= job.token - :keep::integer
+ WHERE job = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])
+   AND token <= (SELECT token FROM holdfast.moved WHERE moved.seq = error.job) - :keep::integer

@@ -1,0 +1,1 @@
+-- Done step by step here: take_ready, start_jobs, lease_jobs, record_started, claimed.
