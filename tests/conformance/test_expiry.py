@@ -147,6 +147,18 @@ def test_more_dead_leases_than_one_batch_are_all_taken_back(store: World) -> Non
     assert store.app.stats() == {"add": {"ready": count}}
 
 
+def test_a_beat_that_comes_true_after_the_next_one_does_not_turn_the_clock_back(store: World) -> None:
+    """Its client has given it up and gone on."""
+    first = store.app.store.write(lambda moment: claim.register(moment, "w", "host", 1, 10_000_000, by_hand=False))
+    known = store.rows("SELECT beat_tick FROM holdfast_worker")[0][0]
+    store.clock.advance(1)
+    assert store.app.store.write(lambda moment: claim.beat(moment, first, known))
+    before = store.everything()
+    store.clock.advance(1)
+    assert not store.app.store.write(lambda moment: claim.beat(moment, first, known))
+    assert store.everything() == before
+
+
 def test_a_holder_of_the_same_name_is_another_holder(store: World) -> None:
     lease = leased(store)
     store.clock.advance(LEASE + 1)

@@ -230,10 +230,14 @@ def renew(moment: Moment, worker: int, seq: int, token: int) -> Op[None]:
     yield from beat(moment, worker)
 
 
-def beat(moment: Moment, worker: int) -> Op[bool]:
-    """Renews every lease of a worker in one row; False: the worker was given up for dead and its row is gone."""
-    beaten = yield Statement("beat", {"now": moment.now, "tick": moment.tick, "boot": moment.boot, "worker": worker})
-    return bool(beaten)
+def beat(moment: Moment, worker: int, last: int | None = None) -> Op[bool]:
+    """Renews every lease of a worker in one row; False: the worker was given up for dead and its row is gone.
+
+    last  Its last beat, where this one is a transaction by itself: one that its client gave up and that comes true after the next
+          would turn the clock back. False may mean just that.
+    """
+    facts = {"now": moment.now, "tick": moment.tick, "boot": moment.boot, "worker": worker, "last": last}
+    return bool((yield Statement("beat", facts)))
 
 
 def notices(worker: int) -> Op[list[tuple[int, int, str]]]:

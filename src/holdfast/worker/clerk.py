@@ -176,8 +176,9 @@ class Clerk:
         silent = not (self._outbox.unsent or self._in_doubt)
         if beating and silent and not self._look:
             # The next turn asks, by one statement, whether there is anything else to do.
-            tending = now - self._pruned_at >= PRUNE_SECONDS
-            room = 0
+            if now - self._pruned_at < PRUNE_SECONDS:
+                return self._beat(now, closing)
+            tending, room = True, 0
         looking = room > 0 and (self._look or tending)
         quiet = silent and not beating
         if quiet and self._look and not (looking or tending) and now - self._looked_at < NOTICE_SECONDS:
@@ -210,6 +211,14 @@ class Clerk:
         self._outbox.put_back(waiting)
         self._take_in(turn, [report for report in reports if report.written or report.recalled] if waiting else reports)
         return 0.0 if desk.outcomes or self._look else self._pause(time.monotonic(), closing)
+
+    def _beat(self, now: float, closing: bool) -> float:
+        beaten = self._lookout.beat(self.worker, self.beat_tick)
+        if beaten is None:
+            self._in_doubt = True  # given up for dead, perhaps: the next turn finds out
+            return 0.0
+        self.beat_tick = beaten
+        return self._pause(now, closing)
 
     # What a transaction says and brings
 

@@ -63,6 +63,14 @@ class Lookout:
         self.next_due = left.next_due
         return left
 
+    def beat(self, worker: int, last: int) -> int | None:
+        """A beat and nothing else, as one statement; the lease clock when it was, or None if ours was not the last beat."""
+
+        def make(moment: Moment) -> Op[int | None]:
+            return moment.tick if (yield from claim.beat(moment, worker, last)) else None
+
+        return self._store.write(Single(make, tells=lambda _: False))
+
     def may_pick_up(self) -> bool:
         """Whether a look is best made with the claim; not in the middle of a lane, where dead rows lie at the start."""
         return self._store.far and not self._cursor.places
