@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast import Holdfast
+from holdfast import Holdfast, StoreUnavailable
 from holdfast.domain.job import Claimed
 from holdfast.store import claim
 from holdfast.store.op import Moment, Op, Single, Statement
@@ -325,15 +325,35 @@ def test_a_word_that_cannot_be_said_is_no_fault_of_the_job(store: World, monkeyp
     assert store.rows("SELECT count(*) FROM holdfast_body") == [(3,)]
 
 
-def test_the_word_is_taken_now_and_then_and_never_while_the_bell_has_something_to_tell() -> None:
+def test_who_took_the_word_and_failed_rings_the_bell(store: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was also about what others had committed."""
+    app, rung = store.another(), list[bool]()
+    task = app.task_named("add")
+    task.enqueue(1)
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise psycopg.errors.CheckViolation("not this one")
+
+    monkeypatch.setattr(Connection, "run_alone", refuse)
+    monkeypatch.setattr(Bell, "takes_word", lambda _: True)
+    monkeypatch.setattr(Bell, "ring", lambda _, followers=False: rung.append(followers))
+    with pytest.raises(StoreUnavailable, match="CheckViolation"):
+        task.enqueue(2)
+    assert rung == [False]
+
+
+def test_the_word_is_taken_now_and_then_with_what_the_bell_has_to_tell() -> None:
     bell = Bell(no_connection)
     assert bell.takes_word()
     assert not bell.takes_word()
     bell._told_at -= GAP_SECONDS
     assert bell.takes_word()
-    bell._told_at -= GAP_SECONDS
     bell._rung = "something"
     assert not bell.takes_word()
+    assert bell._rung
+    bell._told_at -= GAP_SECONDS
+    assert bell.takes_word()
+    assert not bell._rung
 
 
 def no_connection() -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast import Context, Holdfast, SettingError, StoreUnavailable
+from holdfast import Context, Holdfast, JobNotFound, SettingError, StoreUnavailable
 from holdfast.store.migrate import migrations
 from holdfast.store.op import Moment, Op, Statement
 from holdfast.store.postgres import listen, writer
@@ -753,3 +753,18 @@ def test_a_worker_with_much_to_say_at_once_is_understood(url: str) -> None:
         app.worker(concurrency=1).run_until_empty()
         assert time.monotonic() - begun < 8  # a connection that hears nothing is given up after 10
         assert [event.data["n"] for event in app.events(job.id) if event.kind == "word"] == list(range(1_000))
+
+
+def test_what_is_prepared_stays_so_after_a_rollback() -> None:
+    """psycopg clears away everything with a ROLLBACK once it has prepared anything of its own, such as the look at the clock."""
+    with new_database() as url, app_on(url) as app:
+        store = postgres_store(app)
+        del store._writers[1:]
+        for _ in range(8):
+            enqueue(app)
+            store.clock._read_at = None  # type: ignore[attr-defined]
+        with pytest.raises(JobNotFound):
+            app.cancel("nobody")
+        enqueue(app)
+        assert store._prepares
+        assert all(writer._connection is None or writer._connection.goes_alone for writer in store._writers)

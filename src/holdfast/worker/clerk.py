@@ -223,17 +223,18 @@ class Clerk:
     # What a transaction says and brings
 
     def _filing(self, reports: list[Report], tending: bool, room: int) -> Callable[[Moment], Op[Turn]]:
-        doubting = self._in_doubt
+        doubting, place = self._in_doubt, self._lookout.place
 
         def make(moment: Moment) -> Op[Turn]:
+            self._lookout.return_to(place)  # of a try before this one nothing was kept
             current = [report for report in reports if not report.recalled]
             # Who holds jobs that are ready waits for nobody: with plain reports alone there is nobody to wait for.
-            plain = all(report.plain for report in current)
+            waits = doubting or not all(report.plain for report in current)
             lost, notices, alive, near = yield from together(
                 write_reports(moment, current, waits=False),
                 claim.notices(self.worker),
                 claim.beat(moment, self.worker),
-                self._lookout.near(moment, room if plain else 0),
+                self._lookout.near(moment, 0 if waits else room),
             )
             if doubting:  # after the beat, which ends whatever was begun before it
                 yield from self._give_back_unknown(moment)
@@ -248,6 +249,8 @@ class Clerk:
             claimed: list[Claimed] = []
             if near and alive:
                 claimed = yield from self._lookout.take_offered(moment, self.worker, near)
+            elif near:
+                self._lookout.return_to(place)
             elif room > 0 and alive:
                 claimed = yield from self._lookout.take(moment, self.worker, room)
             self._tick = moment.tick

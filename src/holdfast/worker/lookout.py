@@ -7,6 +7,7 @@ comes to an idle worker costs one statement, not eight.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from typing import Final, NamedTuple
 
 from holdfast.domain.job import Claimed
@@ -89,10 +90,18 @@ class Lookout:
             self.lanes = self._store.read(lambda _: browse.lane_names(), urgent=True)
         return picked
 
+    @property
+    def place(self) -> claim.Cursor:
+        """Where it stands, to `return_to` if nothing was taken after all."""
+        return copy(self._cursor)
+
+    def return_to(self, place: claim.Cursor) -> None:
+        self._cursor = copy(place)
+
     def near(self, moment: Moment, room: int) -> Op[list[claim.Offered]]:
         """What there is where the last claim left off, if that is in few lanes, and to look for them first would cost a way."""
         lanes = list(self._cursor.places)
-        if room <= 0 or not self._store.far or not 0 < len(lanes) <= NEAR_MAX:
+        if room <= 0 or not self._store.far or not 0 < len(lanes) <= NEAR_MAX or not self.lanes.keys() >= set(lanes):
             return []
         return (yield from claim.offered(moment, self._cursor, lanes, room))
 

@@ -131,7 +131,11 @@ class Probed(Protocol):
 
 
 class Connection:
-    """A psycopg connection in autocommit that runs our statements. For one thread at a time."""
+    """A psycopg connection in autocommit that runs our statements. For one thread at a time.
+
+    Where statements go through the pipe, psycopg is never let prepare any: with a ROLLBACK it would clear away all that is
+    prepared, ours too.
+    """
 
     def __init__(self, raw: Raw, place: Place, probed: Probed, timeline: str | None) -> None:
         self.raw, self.timeline = raw, timeline
@@ -181,13 +185,19 @@ class Connection:
 
     def _put(self, statement: Statement) -> int | None:
         """The place of its answer among those that come next; None if it has none of interest."""
+        steps = self._steps(statement)
+        for step in steps:
+            self._pipe.put(*step)
+        self._awaited += len(steps)
+        return self._awaited - 1 if steps and statement.rows is None and answers(steps[0][1]) else None
+
+    def _steps(self, statement: Statement) -> list[tuple[str, str, list[bytes | None]]]:
+        """Its name, its text and its values, as often as it is to be run."""
         sql = self._heard(statement.verb)
         if not sql.text:
-            return None
-        for values in (sql.values(statement.parameters),) if statement.rows is None else statement.rows:
-            self._pipe.put(statement.verb, sql.numbered, [_as_text(value) for value in values])
-            self._awaited += 1
-        return self._awaited - 1 if statement.rows is None and answers(sql.text) else None
+            return []
+        given = (sql.values(statement.parameters),) if statement.rows is None else statement.rows
+        return [(statement.verb, sql.numbered, [_as_text(value) for value in values]) for values in given]
 
     def _heard(self, verb: str) -> Sql:
         if self._probed.probe is not None:
@@ -219,10 +229,10 @@ class Connection:
         if not self.goes_alone:
             (statement,) = statements
             return self.run(statement), False
-        pipe = self._pipe
+        pipe, steps = self._pipe, [step for statement in statements for step in self._steps(statement)]
         with pipe.opened():
-            for statement in statements:
-                self._put(statement)
+            for step in steps:
+                pipe.put(*step)
             pipe.sync()
             if telling:
                 pipe.put("tell", _TELL)
@@ -258,7 +268,7 @@ class Connection:
 
     def look(self, verb: str) -> list[Row]:
         """A verb without parameters, of which nobody is told: it is no part of an operation."""
-        return self._cursor.execute(self._sql[verb].numbered).fetchall()
+        return self._cursor.execute(self._sql[verb].numbered, prepare=False).fetchall()
 
     def begin(self, clock: Clock) -> None:
         """A transaction, its number, by which its fate can be asked for later, and the server's time if that is to be learned.
@@ -303,20 +313,20 @@ class Connection:
     def fate(self, transaction: str) -> str | None:
         """What became of a transaction: committed, aborted, in progress; None if the server does not know any more."""
         try:
-            found = self._cursor.execute(_FATE, (transaction,)).fetchone()
+            found = self._cursor.execute(_FATE, (transaction,), prepare=False).fetchone()
         except psycopg.errors.InvalidParameterValue:
             return "aborted"  # a number of the future: the server crashed before it wrote anything of that transaction
         return None if found is None else found[0]
 
     def sync(self) -> None:
         """What is committed by now is on disk and on the standby, too: a commit that was cut off did not wait for that."""
-        self._cursor.execute(_SYNC)
+        self._cursor.execute(_SYNC, prepare=False)
 
     def learn_life(self, schema: str) -> None:
         """Which life of the server this is; None where one may not ask, as on a standby or with a right to read only."""
         try:
             for statement in (_LIFE, _BORN, _LIFE):
-                cursor = self._cursor.execute(in_schema(statement, schema))
+                cursor = self._cursor.execute(in_schema(statement, schema), prepare=False)
                 found = cursor.fetchone() if cursor.description is not None else None
                 if found is not None and found[0] is not None:
                     self.life = found[0]
@@ -327,7 +337,7 @@ class Connection:
 
     def look_at_clock(self, clock: ServerClock) -> None:
         asked_at = own_micros()
-        found = cast(tuple[int], self._cursor.execute(_CLOCK).fetchone())
+        found = cast(tuple[int], self._cursor.execute(_CLOCK, prepare=False).fetchone())
         clock.learn(found[0], asked_at, own_micros())
 
     def close(self) -> None:

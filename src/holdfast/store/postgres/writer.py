@@ -152,7 +152,7 @@ class Writer:
         do it twice is refused. Numbers that were given out beforehand may be another's by then."""
         patience, doubtful, kept = Patience(), False, False
         while True:
-            running = told = False
+            running = told = telling = False
             try:
                 connection = self._open()
                 if kept:
@@ -171,6 +171,8 @@ class Writer:
                     raise
                 kept = True  # by the try before this one, which did not wait until it was safe
             except psycopg.Error as error:
+                if telling:
+                    self._home.ring()  # the word that we took was also somebody else's
                 doubtful = doubtful or (running and self._is_lost(error))
                 if self._again(error, patience):
                     statement = statement._replace(parameters={**statement.parameters, "first": None})
