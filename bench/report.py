@@ -49,7 +49,7 @@ LONG_ROWS = (
 
 BUSY = "NOT A QUIET RUN: others used the machine, which favours whoever commits in batches; repeat it alone"
 NOTE = (
-    "  * from the first job after a start on a standing backlog to the 1,000th (sustained: many more). Compare a column\n"
+    "  * from the first job after a start on a standing backlog to the 500th (sustained: many more). Compare a column\n"
     "    with itself: whoever claims in batches is flattered by the last one, whose end is not in it"
 )
 

@@ -61,7 +61,7 @@ def serves(record: Record) -> Iterator[Threshold]:
 
 
 def claims(record: Record, sizes: Sizes) -> Iterator[Threshold]:
-    """Twice: over the first 1,000 jobs after a start, and over many, where the start does not hide the claim."""
+    """Twice: over the first 500 jobs after a start, and over many, where the start does not hide the claim."""
     for measure, least in (("claim", sizes.backlogs[0]), ("sustained", sizes.sustained)):
         for level in sizes.levels:
             kept = percent(kept_at(record, measure, level, f"ready {least}"))
