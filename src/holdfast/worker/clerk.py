@@ -174,8 +174,8 @@ class Clerk:
         beating = self._beat_due()
         room = 0 if closing else self._appetite.room()
         silent = not (self._outbox.unsent or self._in_doubt)
-        if beating and silent and not self._look:
-            # The next turn asks, by one statement, whether there is anything else to do.
+        if beating and silent:
+            # The next turn asks, by one statement, whether there is anything else to do, and looks for what there may be.
             if now - self._pruned_at < PRUNE_SECONDS:
                 return self._beat(now, closing)
             tending, room = True, 0
@@ -218,7 +218,7 @@ class Clerk:
             self._in_doubt = True  # given up for dead, perhaps: the next turn finds out
             return 0.0
         self.beat_tick = beaten
-        return self._pause(now, closing)
+        return 0.0 if self._look else self._pause(now, closing)
 
     # What a transaction says and brings
 
