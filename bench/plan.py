@@ -81,6 +81,7 @@ POSTGRESQL = Sizes(
     bulk=200_000,
     drain=100_000,
     pickup=500,
+    idle_seconds=61.0,  # once a minute a worker tends to all: no less would be a fair share of that
     backlogs=(1_000, 1_000_000, 5_000_000),
     finished=5_000_000,
     scheduled=1_000_000,
