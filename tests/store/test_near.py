@@ -4,7 +4,6 @@ where it stands if that comes to nothing."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -14,20 +13,9 @@ from holdfast.store import browse, claim
 from holdfast.worker.clerk import Clerk
 from holdfast.worker.desk import Desk
 from holdfast.worker.terms import Terms
-from tests.conformance.world import World, postgres_world
-from tests.simulation.invariants import check
+from tests.conformance.world import World
 
 LEASE = 30_000_000
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[World]:
-    world = postgres_world(tmp_path)
-    try:
-        yield world
-        check(world.rows)
-    finally:
-        world.close()
 
 
 @pytest.fixture

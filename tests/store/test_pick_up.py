@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +20,10 @@ from holdfast.store.postgres.place import CHANNEL, SETTINGS_LOCAL
 from holdfast.store.postgres.schema import verbs
 from tests.conformance.world import World, postgres_world
 from tests.servers import plain
-from tests.simulation.invariants import check
 from tests.workers import working
 
 LEASE = 30_000_000
 TASKS = ["add", "once"]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[World]:
-    world = postgres_world(tmp_path)
-    try:
-        yield world
-        check(world.rows)
-    finally:
-        world.close()
 
 
 def hire(store: World) -> int:

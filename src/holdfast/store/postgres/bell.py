@@ -21,7 +21,7 @@ from holdfast.store.postgres.schema import Raw
 
 GAP_SECONDS: Final = 0.003
 LEEWAY_SECONDS: Final = 0.001
-"""For the next one who commits: to tell costs him a tenth of what it costs the thread."""
+"""For the next one who commits: to tell costs him less than it costs the thread."""
 IDLE_SECONDS: Final = 5.0
 _NOTIFY: Final = "BEGIN; SET LOCAL synchronous_commit = off; NOTIFY {}; COMMIT"  # a hint need not be on the disk
 _TO_ALL: Final = _NOTIFY.format(CHANNEL)
