@@ -7,7 +7,7 @@ import gc
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -20,6 +20,7 @@ from holdfast.store import browse
 from holdfast.store.settle import Report, settle
 from tests.conformance.world import World
 from tests.servers import Server, own_server
+from tests.until import until
 
 SECONDS = 30
 
@@ -164,19 +165,10 @@ def test_waiting_for_a_job_that_is_deleted(store: World) -> None:
 
     thread = threading.Thread(target=wait)
     thread.start()
-    until(lambda: store.app._feed.followers == 1)
+    until(lambda: store.app._feed.followers == 1, "1 follow")
     store.app.delete(job.id)
     thread.join(SECONDS)
     assert len(raised) == 1
-
-
-def until(true: Callable[[], bool]) -> None:
-    pause = threading.Event()
-    for _ in range(SECONDS * 100):
-        if true():
-            return
-        pause.wait(0.01)
-    raise AssertionError("it did not come to that")
 
 
 # Many of them
@@ -253,17 +245,17 @@ def test_followers_that_come_and_go_leave_nothing_behind(store: World) -> None:
         return len(kept), len(os.listdir("/proc/self/fd"))
 
     asyncio.run(come_and_go(20))
-    until(lambda: store.app._feed.followers == 0)
+    until(lambda: store.app._feed.followers == 0, "0 follow")
     before = state()
     asyncio.run(come_and_go(1_000))
-    until(lambda: store.app._feed.followers == 0)
+    until(lambda: store.app._feed.followers == 0, "0 follow")
     assert state()[0] <= before[0]
     assert state()[1] <= before[1] + 2
     for _ in range(50):
         events = store.app.events(job.id, follow=True)
         next(events)
     del events
-    until(lambda: store.app._feed.followers == 0)
+    until(lambda: store.app._feed.followers == 0, "0 follow")
 
 
 def test_a_loop_that_is_closed_is_forgotten(store: World) -> None:
@@ -285,7 +277,7 @@ def test_a_loop_that_is_closed_is_forgotten(store: World) -> None:
     assert store.app._feed.followers == 1
     store.app.cancel(job.id)
     assert [event.kind for event in store.app.events(job.id, follow=True)] == ["enqueued", "cancelled"]
-    until(lambda: store.app._feed.followers == 0)
+    until(lambda: store.app._feed.followers == 0, "0 follow")
     assert wake_all([]) == []
 
 
@@ -321,7 +313,7 @@ def test_a_store_that_fails_for_a_while_ends_nobody(store: World, monkeypatch: p
     waited: list[Any] = []
     waiter = threading.Thread(target=lambda: waited.append(store.app.wait(job.id, timeout=SECONDS)))
     waiter.start()
-    until(lambda: store.app._feed.followers == 2)
+    until(lambda: store.app._feed.followers == 2, "2 follow")
     read, failures = store.app.store.read, [0]
 
     def fail(make: Any) -> Any:

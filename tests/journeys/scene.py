@@ -8,28 +8,16 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from holdfast import Event, Holdfast, Job, Task
 from holdfast.torture.ledger import DIRECTORY_VARIABLE, Line, read
+from tests.until import PATIENCE, until
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
-PATIENCE = 30.0
 AnyTask = Task[Any]
-
-
-def until(condition: Callable[[], T], what: str, seconds: float = PATIENCE) -> T:
-    """What the condition gives as soon as it gives anything; fails with `what` when the time is up."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
-        threading.Event().wait(0.01)
-    return found
 
 
 class Player:

@@ -15,7 +15,8 @@ import pytest
 from holdfast import Holdfast, State, StoreUnavailable
 from holdfast.torture.ledger import read
 from tests.journeys import tasks
-from tests.journeys.scene import Player, Scene, until
+from tests.journeys.scene import Player, Scene
+from tests.until import until
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs prlimit or tmpfs")
 MEGABYTE = 1024 * 1024

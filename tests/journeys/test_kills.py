@@ -11,7 +11,8 @@ from holdfast.domain.bounds import EXPIRE_BATCH_MAX
 from holdfast.store import claim
 from holdfast.store.op import Moment, Op
 from tests.journeys import tasks
-from tests.journeys.scene import Scene, until
+from tests.journeys.scene import Scene
+from tests.until import until
 
 LEASE = 0.6
 RECOVERY = LEASE + 2.0

@@ -9,7 +9,8 @@ import pytest
 
 from holdfast import State
 from tests.journeys import tasks
-from tests.journeys.scene import AnyTask, Scene, until
+from tests.journeys.scene import AnyTask, Scene
+from tests.until import until
 
 LEASE = 1.0
 

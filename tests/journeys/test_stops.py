@@ -10,7 +10,8 @@ import pytest
 
 from holdfast import Job, State
 from tests.journeys import tasks
-from tests.journeys.scene import AnyTask, Player, Scene, until
+from tests.journeys.scene import AnyTask, Player, Scene
+from tests.until import until
 
 LEASE = 0.6
 STEADY = 1.0

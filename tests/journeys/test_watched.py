@@ -31,8 +31,9 @@ from holdfast.client.lots import LOT_MAX, job_lots
 from holdfast.web import WebSettings, create_app
 from tests.journeys.test_verdict import PROMISES
 from tests.servers import migrated_database, plain, shared_url
+from tests.until import PATIENCE
 from tests.web import ground
-from tests.web.ground import PATIENCE, ROOT, STREAM, served
+from tests.web.ground import ROOT, STREAM, served
 
 DATABASES = ("sqlite", "postgresql")
 WORDS = 100

@@ -13,7 +13,8 @@ import pytest
 from holdfast import State
 from holdfast.torture.ledger import read
 from tests.journeys import tasks
-from tests.journeys.scene import Player, Scene, until
+from tests.journeys.scene import Player, Scene
+from tests.until import until
 
 
 @pytest.fixture

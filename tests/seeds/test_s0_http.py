@@ -10,7 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.web.ground import PATIENCE, STREAM, Frame, ProcessServer, Program, frames_of, free_port, numbers, until
+from tests.until import PATIENCE, until
+from tests.web.ground import STREAM, Frame, ProcessServer, Program, frames_of, free_port, numbers
 
 TARGET = "tests.seeds.programs:app"
 

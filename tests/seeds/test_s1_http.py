@@ -14,7 +14,8 @@ import pytest
 from tests.events.receiver import SECRET, Receiver
 from tests.seeds.programs import ResponseIX
 from tests.servers import migrated_database
-from tests.web.ground import ProcessServer, Program, until
+from tests.until import until
+from tests.web.ground import ProcessServer, Program
 
 TARGET = "tests.seeds.programs:app"
 

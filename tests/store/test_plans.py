@@ -24,6 +24,7 @@ from holdfast.store.settle import Report, settle
 from tests.servers import migrated_database, new_database, plain
 from tests.store.inside import postgres_store
 from tests.store.test_postgres import app_on, ask
+from tests.until import until
 
 LITTLE, MUCH = 300, 6_000
 BATCH = 20
@@ -55,6 +56,7 @@ INSERT INTO holdfast.running (seq, worker, lease, token, lane)
 SELECT seq, %(worker)s, 3600000000, 1, 1 FROM filled WHERE state = 'running'
 """,
 )
+OVER = "SELECT pg_snapshot_xmin(pg_current_snapshot()) >= %s::xid8"
 PAGES = "SELECT blks_hit + blks_read FROM pg_stat_database WHERE datname = current_database()"
 
 
@@ -128,6 +130,12 @@ class Scene:
                 connection.raw.execute("SELECT pg_stat_force_next_flush()")
         (found,) = self._own.execute(PAGES).fetchone() or (0,)
         return int(found)
+
+    def await_others(self) -> None:
+        """Until every transaction of now has ended, also those of other tests: as long as one goes on, rows that are gone are
+        walked over, which is no fault of a plan's either."""
+        (now,) = self._own.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())").fetchone() or ("0",)
+        until(lambda: self._own.execute(OVER, (now,)).fetchone() == (True,), "others end their transactions", seconds=100)
 
     def close(self) -> None:
         self._own.close()
@@ -290,6 +298,7 @@ def cost(scene: Scene, step: Callable[[Scene], None]) -> int:
     """The least of three: pages are also looked at for a split, or for room."""
     found = []
     for _ in range(3):
+        scene.await_others()
         before = scene.pages()
         step(scene)
         found.append(scene.pages() - before)

@@ -8,8 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,8 +19,8 @@ import msgspec
 from holdfast import Holdfast
 from holdfast.web import WebSettings, create_app
 from holdfast.web.serving import Server, address_of, bind, config_of
+from tests.until import PATIENCE, until
 
-PATIENCE = 30.0
 # Clients are made with `verify=False`: there is no TLS here, and to load the certificates takes longer than most tests.
 STREAM = {"accept": "text/event-stream"}
 ROOT = Path(__file__).parents[2]
@@ -161,13 +160,6 @@ class ProcessServer(Program):
     def close(self) -> None:
         self.client.close()
         super().close()
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, what
-        threading.Event().wait(0.01)
 
 
 def free_port() -> int:

@@ -16,8 +16,8 @@ import pytest
 from holdfast import Context, Holdfast, LeaseLost, Retry
 from holdfast.domain.callback import CALLBACK_QUEUE
 from holdfast.domain.job import Job
+from tests.until import PATIENCE
 
-PATIENCE = 30.0
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 
 Act = Callable[[Context], Any]

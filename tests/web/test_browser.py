@@ -22,9 +22,10 @@ from holdfast.domain.states import FINAL, State, verbs
 from holdfast.web import create_app
 from holdfast.web.serving import address_of, bind
 from tests.events.receiver import SECRET, Receiver
+from tests.until import PATIENCE
 from tests.web import hostile
 from tests.web.ground import ProcessServer, ThreadServer, served
-from tests.web.puppets import PATIENCE, Puppets, chromium
+from tests.web.puppets import Puppets, chromium
 
 expect.set_options(timeout=PATIENCE * 1000)
 

@@ -10,7 +10,8 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.web import WebSettings
-from tests.web.ground import PATIENCE, STREAM, Frame, ThreadServer, frames_of, served
+from tests.until import PATIENCE
+from tests.web.ground import STREAM, Frame, ThreadServer, frames_of, served
 
 Seen = list[tuple[str, int, str]]
 

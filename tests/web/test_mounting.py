@@ -25,7 +25,8 @@ from starlette.routing import Mount, Route
 from holdfast import Context, Holdfast
 from holdfast.web import create_app, lifespan
 from holdfast.web.serving import address_of, bind
-from tests.web.ground import PATIENCE, ROOT, STREAM, frames_of, free_port, numbers
+from tests.until import PATIENCE
+from tests.web.ground import ROOT, STREAM, frames_of, free_port, numbers
 
 PREFIX = "/team/jobs"
 

@@ -28,7 +28,8 @@ from holdfast.testing import ManualClock
 from holdfast.web import WebSettings, create_app, health, lifespan
 from holdfast.web.app import Web
 from tests.events.receiver import SECRET
-from tests.web.ground import PATIENCE, served
+from tests.until import PATIENCE
+from tests.web.ground import served
 from tests.web.tasks import register
 
 LOCKED = WebSettings(auth="on", health_open=True)

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from holdfast import Holdfast
+from tests.until import PATIENCE, until
 from tests.web.conftest import Serve
-from tests.web.ground import PATIENCE, ROOT, until
+from tests.web.ground import ROOT
 
 FOREIGN = "0.0.0.0"
 

@@ -19,8 +19,9 @@ from holdfast import Context, Event, Holdfast
 from holdfast.domain.job import moment_of
 from holdfast.web import WebSettings
 from holdfast.web.frame import HEARTBEAT, event_frame, frame, retry_line
+from tests.until import PATIENCE, until
 from tests.web.conftest import Serve
-from tests.web.ground import PATIENCE, STREAM, Frame, Frames, ThreadServer, frames_of, numbers, served, until
+from tests.web.ground import STREAM, Frame, Frames, ThreadServer, frames_of, numbers, served
 from tests.workers import working
 
 # The wire
