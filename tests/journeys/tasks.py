@@ -43,9 +43,9 @@ def nothing(number: int) -> None:
 
 @app.task(retry=THREE)
 async def awaiting(ctx: Context, call: str, seconds: float, later: float | None = None) -> int:
-    """`later`: how long it takes from the second attempt on."""
+    """`later`: how long it takes from the second time on."""
     with told(ctx, call):
-        await asyncio.sleep(seconds if later is None or ctx.attempt == 1 else later)
+        await asyncio.sleep(seconds if later is None or ctx.token == 1 else later)
         return ctx.token
 
 
@@ -53,7 +53,7 @@ async def awaiting(ctx: Context, call: str, seconds: float, later: float | None 
 def polite(ctx: Context, call: str, seconds: float, later: float | None = None) -> int:
     """A thread that says how far it is, and so hears that it must stop."""
     with told(ctx, call):
-        deadline = time.monotonic() + (seconds if later is None or ctx.attempt == 1 else later)
+        deadline = time.monotonic() + (seconds if later is None or ctx.token == 1 else later)
         while time.monotonic() < deadline:
             ctx.progress(1, 2)
             time.sleep(0.02)  # blocks on purpose

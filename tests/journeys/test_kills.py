@@ -20,7 +20,7 @@ RECOVERY = LEASE + 2.0
 
 def test_a_living_worker_finishes_what_a_killed_one_began(scene: Scene) -> None:
     first = scene.worker("first", lease=LEASE)
-    job = scene.enqueue(tasks.awaiting, "work", 1.0)
+    job = scene.enqueue(tasks.awaiting, "work", 60.0, 0.0)
     scene.await_line("start", "work")
     scene.worker("second", lease=LEASE)  # up before the kill: nobody has to boot for it
     killed_at = time.monotonic_ns()
@@ -86,7 +86,7 @@ def test_killed_between_the_claim_and_the_start(scene: Scene) -> None:
 
 def test_a_worker_with_a_dead_ones_name_does_not_keep_its_jobs_alive(scene: Scene) -> None:
     first = scene.worker("pod-0", lease=LEASE)
-    job = scene.enqueue(tasks.awaiting, "work", 1.0)
+    job = scene.enqueue(tasks.awaiting, "work", 60.0, 0.0)
     scene.await_line("start", "work")
     first.kill()
     killed_at = time.monotonic_ns()

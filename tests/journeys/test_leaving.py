@@ -56,7 +56,7 @@ def test_a_second_signal_is_quick(scene: Scene) -> None:
 
 def test_handed_back_jobs_are_run_by_the_next_worker_at_once(scene: Scene) -> None:
     worker = scene.worker("leaving", lease=30.0, grace=0.0, concurrency=8)
-    jobs = [scene.enqueue(tasks.awaiting, f"work-{number}", 0.8, attempts=1) for number in range(8)]
+    jobs = [scene.enqueue(tasks.awaiting, f"work-{number}", 60.0, 0.0, attempts=1) for number in range(8)]
     until(lambda: all(scene.job(job).state is State.RUNNING for job in jobs), "all run")
     worker.signal(signal.SIGTERM)
     assert worker.wait() == 0
@@ -68,7 +68,7 @@ def test_handed_back_jobs_are_run_by_the_next_worker_at_once(scene: Scene) -> No
 
 def test_killed_while_it_leaves(scene: Scene) -> None:
     worker = scene.worker("leaving", lease=0.6, grace=60.0)
-    job = scene.enqueue(tasks.awaiting, "work", 1.5)
+    job = scene.enqueue(tasks.awaiting, "work", 60.0, 0.0)
     scene.await_line("start", "work")
     worker.signal(signal.SIGTERM)
     until(lambda: "SIGTERM" in worker.log, "it has heard")
