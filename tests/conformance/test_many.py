@@ -13,6 +13,7 @@ import pytest
 
 from holdfast import Conflict, JobNotFound, Key, NewJob, State, StoreUnavailable
 from holdfast.domain.bounds import ENQUEUE_BATCH_MAX
+from holdfast.store import browse
 from holdfast.testing.crash import Crash, CrashPoint
 from tests.conformance.world import World
 
@@ -38,6 +39,49 @@ def test_a_generator_is_read_chunk_by_chunk_while_the_chunk_before_is_committed(
     assert len(batch) == batch.created == COUNT
     assert len(set(batch.ids)) == COUNT
     assert [job.id for job in store.app.jobs(limit=1_000, newest=False)] == list(batch.ids[:1_000])
+
+
+def test_every_job_of_a_bulk_has_an_id_that_all_who_ask_find_it_by(store: World) -> None:
+    store.add.enqueue(0)
+    first, second = (store.app.enqueue_many(map(store.add.bind, range(COUNT))) for _ in range(2))
+    ids = [*first.ids, *second.ids]
+    for at in (0, 1, ENQUEUE_BATCH_MAX - 1, ENQUEUE_BATCH_MAX, COUNT - 1, COUNT, 2 * COUNT - 1):
+        assert argument(store, ids[at]) == at % COUNT
+        assert [event.kind for event in store.app.events(ids[at])] == ["enqueued"]
+    some = store.app.store.read(lambda _: browse.jobs_by_id(ids[2::1000], store.app.registry.names))
+    assert sorted(some) == sorted(ids[2::1000])
+    assert store.app.cancel(ids[3]).state is State.CANCELLED
+    store.app.retry(ids[3])
+    assert store.app.skip(ids[4], "not needed").state is State.SKIPPED
+    store.app.delete(ids[0])
+    assert store.app.get(ids[0]) is None
+    assert argument(store, ids[1]) == 1
+
+
+def argument(store: World, id: str) -> int:
+    job = store.app.get(id)
+    assert job is not None
+    assert job.id == id
+    number: int = job.arguments["a"]
+    return number
+
+
+def test_an_id_that_is_none_of_a_bulk_s_finds_nothing(store: World) -> None:
+    store.add.enqueue(0)
+    ids = store.app.enqueue_many(map(store.add.bind, range(COUNT))).ids
+    behind, before = (f"{int(id, 16) + step:032x}" for id, step in ((ids[-1], 1), (ids[0], -1)))
+    for id in (behind, before, "f" * 32, "0" * 32, "z" * 32, ids[7] + "0", ids[7][:-1], ids[7].upper(), "x", ids[7][:20]):
+        assert store.app.get(id) is None
+
+
+def test_an_id_of_a_bulk_s_cannot_be_chosen_for_another_job(store: World) -> None:
+    store.add.enqueue(0)
+    ids = store.app.enqueue_many(map(store.add.bind, range(10))).ids
+    with pytest.raises(Conflict, match=ids[5]):
+        store.add.using(id=ids[5]).enqueue(1)
+    store.app.delete(ids[5])
+    assert store.add.using(id=ids[5]).enqueue(1).id == ids[5]
+    assert argument(store, ids[5]) == 1
 
 
 def test_the_next_chunk_is_made_while_one_is_written(store: World) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast import Holdfast
+from holdfast import Conflict, Holdfast
 from holdfast.domain.job import Claimed
 from holdfast.domain.outcome import Change, JobError
 from holdfast.domain.states import State
@@ -48,6 +48,7 @@ INSERT INTO holdfast.moved (seq, started_at, finished_at, lane, attempt, token, 
 SELECT seq, 1, CASE WHEN state = 'succeeded' THEN 2 END, 1, 1, 1, CASE WHEN state = 'succeeded' THEN 3 ELSE 2 END, state, 'null'
   FROM filled
 """,
+    "INSERT INTO holdfast.chunk (first, last, id) SELECT seq, seq, 'filled-' || seq FROM filled WHERE state = 'running'",
     "INSERT INTO holdfast.event (job, at, number, kind) SELECT seq, 1, 2, 'started' FROM filled",
     "INSERT INTO holdfast.event (job, at, number, kind) SELECT seq, 2, 3, state FROM filled WHERE state = 'succeeded'",
     "INSERT INTO holdfast.finished (finished_at, seq, lane, state) SELECT 2, seq, 1, state FROM filled WHERE state = 'succeeded'",
@@ -234,6 +235,15 @@ def act_and_read(scene: Scene) -> None:
     scene.app.delete(job.id)
 
 
+def act_on_one_of_many(scene: Scene) -> None:
+    *_, job = scene.app.enqueue_many(map(scene.task.bind, range(BATCH))).ids
+    assert len(list(scene.app.events(job))) == 1
+    scene.app.cancel(job)
+    with pytest.raises(Conflict):
+        scene.task.using(id=job).enqueue(1)
+    scene.app.delete(job)
+
+
 def prune_some(scene: Scene) -> None:
     def make(moment: Moment) -> Op[int]:
         return (yield from tend.prune(moment, moment.now, BATCH))
@@ -256,6 +266,7 @@ STEPS: dict[str, Callable[[Scene], None]] = {
     "tend": tend_to_all,
     "claim, renew and finish by hand": by_hand,
     "cancel, retry, skip, delete and read": act_and_read,
+    "read, cancel and delete one of a bulk": act_on_one_of_many,
     "prune": prune_some,
 }
 
@@ -341,3 +352,19 @@ def test_no_plan_that_is_made_on_empty_tables_reads_whole_ones(analysed: bool) -
             plans = {verb: planned(connection, verb) for verb, sql in verbs().items() if sql.text and verb not in WHOLE}
     found = {verb: list(whole_scans(plan)) for verb, plan in plans.items()}
     assert {verb: scans for verb, scans in found.items() if scans} == {}
+
+
+def test_people_find_a_job_by_its_id_through_indexes() -> None:
+    """In the view for them, whichever way the job came."""
+    with migrated_database() as url, app_on(url) as app:
+        task = app.task_named("work")
+        ids = [task.enqueue(1).id, task.using(id="chosen").enqueue(1).id, *app.enqueue_many(map(task.bind, range(5))).ids]
+        with psycopg.connect(plain(url)) as connection:
+            for id in ids:
+                assert connection.execute("SELECT id, state FROM holdfast.jobs WHERE id = %s", (id,)).fetchall() == [
+                    (id, "ready")
+                ]
+            connection.execute("SET LOCAL enable_seqscan = off")
+            plan = str(connection.execute("EXPLAIN SELECT * FROM holdfast.jobs WHERE id = 'x'").fetchall())
+    assert "using body_id" in plan
+    assert "on body_chunked_id" in plan

@@ -334,7 +334,7 @@ def _add_special(batch: _Batch, template: _Template, index: int, job: NewJob, fr
             return first
         yield Statement("hold_key", _held(batch, template, options.key, index))
     fields = {**template.fields, "first": seq, "last": seq}
-    if not (yield Statement("add_body", {**fields, "seq": seq, "id": id, "arguments": job.arguments})):
+    if not (yield Statement("add_body", {**fields, "seq": seq, "id": id, "chosen": options.id, "arguments": job.arguments})):
         raise Conflict(f"job id {id!r} is taken; leave the id out, or use a key to get the job that exists")
     if options.tags:
         yield Statement("add_tags", rows=[(tag, seq) for tag in options.tags])

@@ -42,7 +42,7 @@ CREATE TABLE holdfast.body (
     priority      integer NOT NULL,
     attempts_max  integer NOT NULL,
     chunked       boolean,
-    id            text COLLATE "C" NOT NULL UNIQUE,
+    id            text COLLATE "C" NOT NULL,
     arguments     text NOT NULL,
     key           text COLLATE "C",
     tags          text,
@@ -50,6 +50,11 @@ CREATE TABLE holdfast.body (
     parent        text COLLATE "C",
     callback      text
 );
+
+-- (Said otherwise than for `body_tx`: who asks for that must not be given this.)
+CREATE UNIQUE INDEX body_id ON holdfast.body (id) WHERE NOT coalesce(chunked, false);
+
+CREATE INDEX body_chunked_id ON holdfast.body USING brin (id) WHERE chunked;
 
 CREATE INDEX body_parent ON holdfast.body (parent, seq) WHERE parent IS NOT NULL;
 
@@ -141,12 +146,13 @@ CREATE TABLE holdfast.event (
     PRIMARY KEY (job, number) WITH (fillfactor = 45)
 );
 
--- Who follows all jobs asks for what transactions wrote that have ended since (see store/feed). A chunk of a bulk has one row for
--- that, in place of an entry of an index for each of its jobs, which say that they are `chunked`.
+-- Jobs of a bulk are `chunked`: consecutive numbers and ids, of which this has the first, in place of entries in two indexes for each
+-- of them. By their transaction they are looked for by who follows all jobs: what has ended since (see store/feed).
 CREATE TABLE holdfast.chunk (
     first bigint PRIMARY KEY,
     last  bigint NOT NULL,
-    tx    xid8 NOT NULL DEFAULT pg_current_xact_id()
+    tx    xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    id    text COLLATE "C" UNIQUE
 );
 
 CREATE INDEX chunk_tx ON holdfast.chunk (tx);
@@ -166,6 +172,21 @@ SELECT chunk.tx, body.seq, body.lane, body.scheduled_for
  CROSS JOIN LATERAL (SELECT seq, lane, scheduled_for FROM holdfast.body
                       WHERE seq BETWEEN chunk.first AND chunk.last AND chunked
                      OFFSET 0) AS body;
+
+-- A job's number: by its id, or by how far that is behind the first id of a chunk (the last twelve of its 32 digits count on).
+CREATE FUNCTION holdfast.number_of(wanted text) RETURNS bigint LANGUAGE sql STABLE STRICT AS $$
+    SELECT seq FROM holdfast.body WHERE id = wanted AND NOT coalesce(chunked, false)
+    UNION ALL
+    SELECT body.seq
+      FROM (SELECT first, id FROM holdfast.chunk WHERE id <= wanted ORDER BY id DESC LIMIT 1) AS chunk
+     CROSS JOIN LATERAL (
+           SELECT seq FROM holdfast.body
+            WHERE seq = chunk.first + CASE WHEN wanted ~ '^[0-9a-f]{32}$' THEN
+                      ('x' || right(wanted, 12))::bit(48)::bigint - ('x' || right(chunk.id, 12))::bit(48)::bigint END
+              AND id = wanted AND chunked
+           OFFSET 0) AS body
+    LIMIT 1
+$$;
 
 CREATE TABLE holdfast.error (
     job       bigint NOT NULL,
@@ -258,13 +279,15 @@ SELECT job.seq, job.id, lane.task, lane.queue, job.lane, job.state, job.priority
   FROM holdfast.job AS job
   JOIN holdfast.lane AS lane ON lane.lane = job.lane;
 
--- For people: SELECT * FROM holdfast.jobs.
+-- For people: SELECT * FROM holdfast.jobs. (In two parts, each of which has an index of ids.)
 CREATE VIEW holdfast.jobs AS
-SELECT job.id, lane.task, lane.queue, job.state, job.priority, job.attempt, job.attempts_max, job.arguments, job.result,
+SELECT known.id, lane.task, lane.queue, job.state, job.priority, job.attempt, job.attempts_max, job.arguments, job.result,
        job.reason AS error, job.progress, job.meter, job.key, job.tags, job.meta, job.parent, job.callback,
        to_timestamp(job.created_at / 1000000.0) AS created_at,
        to_timestamp(job.run_after / 1000000.0) AS run_after,
        to_timestamp(job.started_at / 1000000.0) AS started_at,
        to_timestamp(job.finished_at / 1000000.0) AS finished_at
-  FROM holdfast.job AS job
+  FROM (SELECT seq, id FROM holdfast.body WHERE NOT coalesce(chunked, false)
+        UNION ALL SELECT seq, id FROM holdfast.body WHERE chunked) AS known
+  JOIN holdfast.job AS job ON job.seq = known.seq
   JOIN holdfast.lane AS lane ON lane.lane = job.lane;

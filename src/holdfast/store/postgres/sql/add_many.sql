@@ -13,6 +13,7 @@ ready AS (
       FROM new, generate_series(new.first, new.first + :count::bigint - 1) AS seq
 ),
 chunk AS ( -- of these the last is written first: who comes behind this chunk finds that it is on its way
-    INSERT INTO holdfast.chunk (first, last) SELECT first, first + :count::bigint - 1 FROM new
+    INSERT INTO holdfast.chunk (first, last, id)
+    SELECT first, first + :count::bigint - 1, :id_head::text || lpad(to_hex(:id_low::bigint), 12, '0') FROM new
 )
 SELECT first FROM new

@@ -1,1 +1,1 @@
-SELECT * FROM holdfast.browse WHERE id = :id::text
+SELECT * FROM holdfast.browse WHERE seq = (SELECT holdfast.number_of(:id::text))

@@ -1,6 +1,6 @@
 -- The row of the narrow table that the job is in: nobody else can move the job then. None comes back if somebody just did.
 WITH seen AS MATERIALIZED (
-    SELECT seq, state, lane, priority, run_after, finished_at FROM holdfast.job WHERE id = :id::text
+    SELECT seq, state, lane, priority, run_after, finished_at FROM holdfast.job WHERE seq = (SELECT holdfast.number_of(:id::text))
 ),
 ready AS MATERIALIZED (
     SELECT narrow.seq

@@ -2,4 +2,4 @@
 SELECT held.seq
   FROM holdfast.body AS body
  CROSS JOIN LATERAL (SELECT seq FROM holdfast.key WHERE key.key = body.key FOR UPDATE) AS held
- WHERE body.id = :id::text
+ WHERE body.seq = (SELECT holdfast.number_of(:id::text))
