@@ -16,7 +16,7 @@ from holdfast.store import claim
 from holdfast.store.op import Moment, Op, Single, Statement
 from holdfast.store.postgres.bell import GAP_SECONDS, Bell
 from holdfast.store.postgres.connection import Connection
-from holdfast.store.postgres.place import CHANNEL, SETTINGS_LOCAL
+from holdfast.store.postgres.place import CHANNEL, FOLLOWERS_CHANNEL, SETTINGS_LOCAL
 from holdfast.store.postgres.schema import verbs
 from tests.conformance.world import World, postgres_world
 from tests.servers import plain
@@ -298,6 +298,40 @@ def test_who_enqueues_tells_right_behind_it_or_rings_the_bell(
         task.enqueue(2)
         assert [word.payload for word in listener.notifies(timeout=20, stop_after=1)] == [""]
     assert rung == ([] if takes_word else [False])
+
+
+def test_workers_are_told_of_what_they_have_to_do_and_only_followers_of_the_rest(store: World) -> None:
+    app = store.another()
+    task = app.task_named("add")
+    job = task.enqueue(1)
+    other = task.enqueue(2)
+    with psycopg.connect(plain(store.url), autocommit=True) as listener:
+        for channel in (CHANNEL, FOLLOWERS_CHANNEL):
+            listener.execute(f"LISTEN {channel}")
+
+        def channels() -> set[str]:
+            app.store._bell.close()  # type: ignore[attr-defined]  # which tells what is to be told
+            listener.execute("SELECT 1")
+            return {word.channel for word in listener.notifies(timeout=0)}
+
+        channels()
+        lease = app.claim()
+        assert lease is not None
+        assert channels() == {FOLLOWERS_CHANNEL}
+        app.renew(lease)
+        assert channels() == set()
+        app.finish(lease, 1)
+        assert channels() == {FOLLOWERS_CHANNEL}
+        app.cancel(other.id)
+        assert channels() == {FOLLOWERS_CHANNEL}
+        app.retry(other.id)
+        assert channels() == {CHANNEL}
+        assert app.claim() is not None
+        channels()
+        app.cancel(other.id)  # there is a notice for who held it
+        assert channels() == {CHANNEL}
+        app.delete(job.id)
+        assert channels() == {FOLLOWERS_CHANNEL}
 
 
 def test_a_word_that_cannot_be_said_is_no_fault_of_the_job(store: World, monkeypatch: pytest.MonkeyPatch) -> None:

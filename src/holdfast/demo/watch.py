@@ -45,7 +45,7 @@ class Watch:
 
     def __init__(self, app: Holdfast, stage: Stage, display: Display) -> None:
         self._app, self._stage, self._display = app, stage, display
-        self._watcher = app.store.watcher()
+        self._watcher = app.store.watcher(follows=True)
         self._before: dict[str, Job] = {}
         self._deadline = time.monotonic() + PATIENCE_SECONDS
 

@@ -16,7 +16,7 @@ from typing import Final
 import psycopg
 
 from holdfast.errors import HoldfastError
-from holdfast.store.postgres.place import CHANNEL, TOLD
+from holdfast.store.postgres.place import CHANNEL, FOLLOWERS_CHANNEL
 from holdfast.store.postgres.schema import Raw
 
 GAP_SECONDS: Final = 0.003
@@ -25,7 +25,7 @@ LEEWAY_SECONDS: Final = 0.001
 IDLE_SECONDS: Final = 5.0
 _NOTIFY: Final = "BEGIN; SET LOCAL synchronous_commit = off; NOTIFY {}; COMMIT"  # a hint need not be on the disk
 _TO_ALL: Final = _NOTIFY.format(CHANNEL)
-_TO_FOLLOWERS: Final = _NOTIFY.format(f"{CHANNEL}, '{TOLD}'")
+_TO_FOLLOWERS: Final = _NOTIFY.format(FOLLOWERS_CHANNEL)
 TRIES_AGAIN_SECONDS: Final = 1.0
 
 

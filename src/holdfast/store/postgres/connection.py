@@ -45,12 +45,14 @@ _TELL: Final = (  # need not be on the disk; and others who tell at the same tim
 )
 
 LOUD: Final = frozenset({
-    "add_job", "add_many", "add_ready", "add_scheduled", "ready_jobs", "restart_job", "move_jobs", "finish_jobs", "promote_jobs",
-    "add_notices", "record_events", "count_events", "set_progress", "delete_jobs", "end_leases",
+    "add_job", "add_many", "add_ready", "add_scheduled", "ready_jobs", "restart_job", "promote_jobs", "add_notices",
 })  # fmt: skip
-"""Verbs that somebody may be waiting for: jobs become ready, move, or say something."""
-TOLD: Final = frozenset({"claim_jobs", "pick_up"})
-"""Verbs that only those who follow a job care for."""
+"""Verbs that bring something to do for a worker."""
+TOLD: Final = frozenset({
+    "claim_jobs", "pick_up", "move_jobs", "finish_jobs", "record_events", "count_events", "set_progress", "delete_jobs",
+    "end_leases",
+})  # fmt: skip
+"""Verbs that only those who follow jobs care for: these move, or say something."""
 
 
 _MAIN: Final = re.compile(r"^(SELECT|INSERT|UPDATE|DELETE)\b", re.MULTILINE)

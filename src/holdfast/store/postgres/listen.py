@@ -19,7 +19,7 @@ from typing import Any, Final
 import psycopg
 
 from holdfast.errors import HoldfastError
-from holdfast.store.postgres.place import CHANNEL, TOLD
+from holdfast.store.postgres.place import CHANNEL, FOLLOWERS_CHANNEL
 from holdfast.store.postgres.schema import Raw
 
 log = logging.getLogger("holdfast.store")
@@ -142,8 +142,8 @@ class Listener:
         return told
 
     def _is_news(self, word: str) -> bool:
-        if not word or word == TOLD:
-            return not word or self._follows
+        if not word:
+            return True
         if self._trial is not None and word == self._trial[0]:
             self._trial, self._warned, self._failures = None, False, 0
         return False
@@ -193,7 +193,8 @@ class Listener:
         raw: Raw | None = None
         try:
             raw = self._connect()
-            raw.execute(f"LISTEN {CHANNEL}")
+            for channel in (CHANNEL, FOLLOWERS_CHANNEL) if self._follows else (CHANNEL,):
+                raw.execute(f"LISTEN {channel}")
             trial = f"trial-{_chance.getrandbits(64):x}"
             self._trial = (trial, time.monotonic() + TRIAL_SECONDS)
             self._ask(trial)

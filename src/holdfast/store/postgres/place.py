@@ -18,8 +18,8 @@ from holdfast.store.url import check_escaped, masked
 SERVER_OLDEST: Final = 140_000
 CHANNEL: Final = "holdfast"
 """On which commits are told of; the same for all schemas, for to be woken for nothing does no harm."""
-TOLD: Final = "told"
-"""The word for a commit that only followers care for: no job became ready, and no worker has anything to do."""
+FOLLOWERS_CHANNEL: Final = "holdfast_followers"
+"""For those that only followers care for: no job became ready, and no worker has anything to do."""
 CONNECT_SECONDS: Final = 5
 CALL_SECONDS: Final = 30.0
 LOCK_SECONDS: Final = 10.0
