@@ -32,7 +32,6 @@ class Tally:
     def __init__(self, limit: int = 0, seconds: float = 0, mark: int = 0, lap: int = 0) -> None:
         self.first = 0.0
         self.last = 0.0
-        self.runs = 0
         self.limit = limit
         self.limit_at = 0.0
         self.mark = mark
@@ -43,6 +42,12 @@ class Tally:
         self.enough = threading.Event()
         self.deadline = monotonic() + seconds if seconds else 0.0
         self._counter = itertools.count(1)
+        self._runs = bytearray()
+
+    @property
+    def runs(self) -> int:
+        """Not the last number that a job was given: its thread may have been held up since, while others ended theirs."""
+        return len(self._runs)
 
     def stamp(self, argument: Payload) -> None:
         now = monotonic()
@@ -50,7 +55,7 @@ class Tally:
         if number == 1:
             self.first = now
         self.last = now
-        self.runs = number
+        self._runs.append(0)
         if number == self.limit:
             self.limit_at = now
             self.enough.set()
