@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from pathlib import Path
@@ -20,6 +21,7 @@ from holdfast.store.postgres.place import CHANNEL, FOLLOWERS_CHANNEL, SETTINGS_L
 from holdfast.store.postgres.schema import verbs
 from tests.conformance.world import World, postgres_world
 from tests.servers import plain
+from tests.store.inside import postgres_store
 from tests.workers import working
 
 LEASE = 30_000_000
@@ -362,6 +364,32 @@ def test_who_took_the_word_and_failed_rings_the_bell(store: World, monkeypatch: 
     with pytest.raises(StoreUnavailable, match="CheckViolation"):
         task.enqueue(2)
     assert rung == [False]
+
+
+def test_followers_are_told_a_little_later_and_with_what_others_are_told(store: World) -> None:
+    """A worker that has claimed a job has to start it now; but what is ready is not kept waiting by that."""
+    bell = postgres_store(store.another())._bell
+    with psycopg.connect(plain(store.url), autocommit=True) as listener:
+        for channel in (CHANNEL, FOLLOWERS_CHANNEL):
+            listener.execute(f"LISTEN {channel}")
+
+        def next_word() -> tuple[str, float]:
+            (word,) = listener.notifies(timeout=20, stop_after=1)
+            return word.channel, time.monotonic()
+
+        bell.ring()  # which opens its connection
+        next_word()
+        for _ in range(3):
+            bell._told_at, asked_at = -math.inf, time.monotonic()
+            bell.ring(followers=True)
+            channel, at = next_word()
+            assert (channel, at - asked_at >= GAP_SECONDS) == (FOLLOWERS_CHANNEL, True)
+        with bell._condition:
+            bell._told_at = -math.inf
+            bell.ring(followers=True)
+            bell._rung_at = math.inf  # by themselves they would never be told
+        bell.ring()
+        assert next_word()[0] == CHANNEL
 
 
 def test_the_word_is_taken_now_and_then_with_what_the_bell_has_to_tell() -> None:

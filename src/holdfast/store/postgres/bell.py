@@ -40,7 +40,7 @@ class Bell:
         self._raw: Raw | None = None
         self._condition = threading.Condition()
         self._rung: str | None = None
-        self._told_at = -math.inf
+        self._told_at = self._rung_at = -math.inf
         self._closing = False
         self._thread: threading.Thread | None = None
         return inherited
@@ -50,7 +50,10 @@ class Bell:
         if self._rung == _TO_ALL or (followers and self._rung):
             return  # and not told yet
         with self._condition:
-            self._rung = self._rung if followers and self._rung else _TO_FOLLOWERS if followers else _TO_ALL
+            if not followers:
+                self._rung = _TO_ALL
+            elif not self._rung:
+                self._rung, self._rung_at = _TO_FOLLOWERS, time.monotonic()
             if self._thread is None and not self._closing:
                 self._thread = threading.Thread(target=self._work, name="holdfast-bell", daemon=True)
                 self._thread.start()
@@ -79,13 +82,20 @@ class Bell:
 
     def _work(self) -> None:
         while self._wanted():
-            while (early := self._told_at + GAP_SECONDS + LEEWAY_SECONDS - time.monotonic()) > 0:
-                time.sleep(early)
             with self._condition:
+                while (early := self._early_seconds()) > 0:
+                    self._condition.wait(early)
                 word, self._rung = self._rung, None
                 self._told_at = time.monotonic() if word else self._told_at
             if word is not None:  # else somebody took it, or it was closed meanwhile
                 self._tell(word)
+
+    def _early_seconds(self) -> float:
+        """Followers are told a little later: a worker that has claimed a job has to start it now."""
+        at = self._told_at + GAP_SECONDS + LEEWAY_SECONDS
+        if self._rung == _TO_FOLLOWERS and not self._closing:
+            at = max(at, self._rung_at + GAP_SECONDS)
+        return at - time.monotonic()
 
     def _wanted(self) -> bool:
         """Waits until it was rung; False if that was not for a while, or it is time to close."""
