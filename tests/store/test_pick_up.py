@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast import Holdfast, StoreUnavailable
+from holdfast import Holdfast, State, StoreUnavailable
 from holdfast.domain.job import Claimed
 from holdfast.store import claim
 from holdfast.store.op import Moment, Op, Single, Statement
@@ -328,12 +328,42 @@ def test_workers_are_told_of_what_they_have_to_do_and_only_followers_of_the_rest
         assert channels() == {FOLLOWERS_CHANNEL}
         app.retry(other.id)
         assert channels() == {CHANNEL}
+        lease = app.claim()
+        assert lease is not None
+        channels()
+        assert app.fail(lease, "not yet").state is State.SCHEDULED
+        assert channels() == {CHANNEL}  # when it is due
+        app.skip(other.id, "enough")
+        app.retry(other.id)
         assert app.claim() is not None
         channels()
         app.cancel(other.id)  # there is a notice for who held it
         assert channels() == {CHANNEL}
         app.delete(job.id)
         assert channels() == {FOLLOWERS_CHANNEL}
+
+
+def test_what_is_done_in_the_caller_s_transaction_is_told_of_when_that_ends(store: World) -> None:
+    app = store.another()
+    task = app.task_named("add")
+    job = task.enqueue(1)
+    app.store._bell.close()  # type: ignore[attr-defined]
+    with psycopg.connect(plain(store.url), autocommit=True) as listener, psycopg.connect(plain(store.url)) as own:
+        for channel in (CHANNEL, FOLLOWERS_CHANNEL):
+            listener.execute(f"LISTEN {channel}")
+
+        def channels() -> list[str]:
+            own.commit()
+            return [word.channel for word in listener.notifies(timeout=20, stop_after=1)]
+
+        app.on(own).cancel(job.id)
+        assert channels() == [FOLLOWERS_CHANNEL]
+        app.on(own).retry(job.id)
+        assert channels() == [CHANNEL]
+        app.on(own).delete(job.id)
+        assert channels() == [FOLLOWERS_CHANNEL]
+        app.on(own).enqueue(task.bind(2))
+        assert channels() == [CHANNEL]
 
 
 def test_a_word_that_cannot_be_said_is_no_fault_of_the_job(store: World, monkeypatch: pytest.MonkeyPatch) -> None:

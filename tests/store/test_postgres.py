@@ -196,6 +196,20 @@ def test_another_schema_holds_another_set_of_jobs(url: str) -> None:
     ask(url, "DROP SCHEMA second CASCADE")
 
 
+def test_a_schema_that_is_renamed_keeps_its_jobs_apart_from_the_next_of_that_name() -> None:
+    with new_database() as url:
+        with app_on(url) as app:
+            task = app.task_named("work")
+            task.enqueue(0)
+            old = app.enqueue_many(map(task.bind, range(5))).ids
+        ask(url, "ALTER SCHEMA holdfast RENAME TO archive")
+        with app_on(url) as app, app_on(f"{url}&schema=archive") as archive:
+            app.task_named("work").enqueue(0)
+            new = app.enqueue_many(map(task.bind, range(5))).ids
+            assert [app.get(id) is None for id in (*old, *new)] == [True] * 5 + [False] * 5
+            assert [archive.get(id) is None for id in (*old, *new)] == [False] * 5 + [True] * 5
+
+
 # Its layout
 
 
@@ -387,6 +401,30 @@ def test_a_single_statement_without_an_answer_is_kept_once(
     assert lost == [verb]
     assert jobs(url) == ask(url, "SELECT count(*) FROM holdfast.ready")[0][0] == 1 + count
     assert all(app.get(id) is not None for id in ids)
+
+
+@pytest.mark.parametrize("count", [1, 7])
+def test_a_number_that_is_taken_does_not_say_that_a_lost_statement_was_kept(
+    app: Holdfast, url: str, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """As on a server that took over the rows of another, but not its sequences."""
+    enqueue(app)
+    ask(url, "SELECT setval('holdfast.job_seq', 1, false)")
+    run, lost = Connection.run_alone, list[str]()
+
+    def losing(connection: Connection, *statements: Statement, **options: Any) -> Any:
+        if lost:
+            return run(connection, *statements, **options)
+        lost.append(statements[0].verb)
+        connection.raw.close()
+        raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+    monkeypatch.setattr(Connection, "run_alone", losing)
+    task = app.task_named("work")
+    with pytest.raises(StoreUnavailable, match="the outcome is unknown"):
+        _ = task.enqueue(1) if count == 1 else app.enqueue_many(task.bind(number) for number in range(count))
+    assert lost
+    assert jobs(url) == 1
 
 
 def test_a_single_statement_that_is_refused_leaves_the_connection_as_it_was() -> None:

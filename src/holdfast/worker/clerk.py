@@ -87,9 +87,12 @@ class Clerk:
 
     # Its loop
 
-    def open(self) -> None:
-        """Register; raises if the store cannot be used, before anything else is started."""
-        self._watcher = self._store.watcher()
+    def open(self, follows: bool = False) -> None:
+        """Register; raises if the store cannot be used, before anything else is started.
+
+        follows  Hears also of what others finish: who works until nothing is left waits for that.
+        """
+        self._watcher = self._store.watcher(follows)
         self._register()
 
     def work(self, finished: Callable[[], bool]) -> None:

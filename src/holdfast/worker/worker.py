@@ -169,7 +169,7 @@ class Worker:
         self._store.answer_within(max(ANSWER_SECONDS_MIN, self.lease_seconds * 2 / 3))
         clerk = Clerk(self._store, self._registry, desk, terms, self._start, self._stop_run)
         self._warden = Warden(desk, self._store.clock, clerk)
-        clerk.open()
+        clerk.open(follows=self._until_empty)
         self._clerk = clerk  # from here on `stop()` can nudge it
         self._warden.open()
         self._drain: threading.Thread | None = None

@@ -17,8 +17,8 @@ from holdfast.store.clock import Clock
 from holdfast.store.migrate import pending
 from holdfast.store.op import Make, Moment, Op, Row, Statement
 from holdfast.store.postgres.clock import ServerClock, own_micros
-from holdfast.store.postgres.connection import LOUD
-from holdfast.store.postgres.links import BACK, CLOCK, KEEP, MARK, TELL, AsyncLink, SyncLink, link_to
+from holdfast.store.postgres.connection import LOUD, TOLD
+from holdfast.store.postgres.links import BACK, CLOCK, KEEP, MARK, TELL, TELL_FOLLOWERS, AsyncLink, SyncLink, link_to
 from holdfast.store.postgres.place import Place, explain
 from holdfast.store.postgres.schema import PACKAGE
 from holdfast.store.store import Door
@@ -87,8 +87,8 @@ class PostgresRules:
         try:
             said: set[str] = set()
             value = yield from _noting(make((yield from self._arrive(moment))), said)
-            if said & LOUD:
-                yield TELL  # heard when the caller commits
+            if said & (LOUD | TOLD):
+                yield TELL if said & LOUD else TELL_FOLLOWERS  # heard when the caller commits
             yield KEEP
             return value
         except BaseException:

@@ -45,9 +45,10 @@ _TELL: Final = (  # need not be on the disk; and others who tell at the same tim
 )
 
 LOUD: Final = frozenset({
-    "add_job", "add_many", "add_ready", "add_scheduled", "ready_jobs", "restart_job", "promote_jobs", "add_notices",
+    "add_job", "add_many", "add_ready", "add_scheduled", "ready_jobs", "schedule_jobs", "restart_job", "promote_jobs",
+    "add_notices",
 })  # fmt: skip
-"""Verbs that bring something to do for a worker."""
+"""Verbs that bring something to do for a worker, now or later."""
 TOLD: Final = frozenset({
     "claim_jobs", "pick_up", "move_jobs", "finish_jobs", "record_events", "count_events", "set_progress", "delete_jobs",
     "end_leases",

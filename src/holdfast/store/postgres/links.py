@@ -18,7 +18,7 @@ from psycopg.rows import tuple_row
 from holdfast.errors import SettingError
 from holdfast.store.adapters import ALCHEMY_ASYNC, ALCHEMY_SYNC, alchemy_dialect, alchemy_rows, class_of, is_session, refused
 from holdfast.store.op import Row, Statement
-from holdfast.store.postgres.place import CHANNEL
+from holdfast.store.postgres.place import CHANNEL, FOLLOWERS_CHANNEL
 from holdfast.store.postgres.schema import verbs
 from holdfast.store.sql import Sql
 
@@ -28,12 +28,13 @@ SUPPORTED: Final = (
 )
 DRIVERS: Final = ("psycopg", "psycopg_async", "asyncpg")
 MARK, BACK, KEEP = Statement("mark"), Statement("back"), Statement("keep")
-TELL, CLOCK = Statement("tell"), Statement("clock")
+TELL, TELL_FOLLOWERS, CLOCK = Statement("tell"), Statement("tell_followers"), Statement("clock")
 _CONTROL: Final = {
     "mark": "SAVEPOINT holdfast_on",
     "back": "ROLLBACK TO SAVEPOINT holdfast_on",
     "keep": "RELEASE SAVEPOINT holdfast_on",
     "tell": f"NOTIFY {CHANNEL}",
+    "tell_followers": f"NOTIFY {FOLLOWERS_CHANNEL}",
     "clock": "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
 }
 _JSON: Final = re.compile(r"(\$\d+)::(?=jsonb?\b)")

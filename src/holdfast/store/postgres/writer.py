@@ -35,6 +35,8 @@ _REFUSED: Final = (
 """What is wrong with one statement, its values, or the rows it waits for; not with the server."""
 _GATE_SHUT: Final = errors.InvalidTextRepresentation
 """What `behind.sql` ends with; nothing else does, and it comes only after the jobs were written without a fault."""
+_IDS: Final = frozenset({"body_id", "chunk_id_key"})
+"""The indexes that refuse an id which is there already."""
 _CONTENDED: Final = (errors.SerializationFailure, errors.DeadlockDetected)
 
 
@@ -166,9 +168,11 @@ class Writer:
                 telling = connection.goes_alone and self._home.takes_word()
                 _, told = connection.run_alone(statement, *others, telling=telling, sent=sent)
                 break
-            except errors.UniqueViolation:
+            except errors.UniqueViolation as error:
                 if not doubtful:
                     raise
+                if error.diag.constraint_name not in _IDS:
+                    raise unknown_outcome(self._home.path) from error  # a number is taken: of the ids it says nothing
                 kept = True  # by the try before this one, which did not wait until it was safe
             except psycopg.Error as error:
                 if telling:

@@ -174,7 +174,7 @@ SELECT chunk.tx, body.seq, body.lane, body.scheduled_for
                      OFFSET 0) AS body;
 
 -- A job's number: by its id, or by how far that is behind the first id of a chunk (the last twelve of its 32 digits count on).
-CREATE FUNCTION holdfast.number_of(wanted text) RETURNS bigint LANGUAGE sql STABLE STRICT AS $$
+CREATE FUNCTION holdfast.number_of(wanted text) RETURNS bigint LANGUAGE sql STABLE STRICT BEGIN ATOMIC
     SELECT seq FROM holdfast.body WHERE id = wanted AND NOT coalesce(chunked, false)
     UNION ALL
     SELECT body.seq
@@ -185,8 +185,7 @@ CREATE FUNCTION holdfast.number_of(wanted text) RETURNS bigint LANGUAGE sql STAB
                       ('x' || right(wanted, 12))::bit(48)::bigint - ('x' || right(chunk.id, 12))::bit(48)::bigint END
               AND id = wanted AND chunked
            OFFSET 0) AS body
-    LIMIT 1
-$$;
+    LIMIT 1; END;
 
 CREATE TABLE holdfast.error (
     job       bigint NOT NULL,
