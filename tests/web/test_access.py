@@ -305,7 +305,7 @@ def test_logging_in_exchanges_the_key_for_a_cookie_that_no_script_can_read(app: 
     key = app.add_key("bob", "operate").text
     asker = Asker(web)
     said = asker.post("/login", data={"key": f" {key}\n"}).headers["set-cookie"]
-    assert key.rpartition("_")[2] not in said
+    assert key[-20:] not in said
     flags = {part.strip().lower() for part in said.split(";")[1:]}
     assert flags == {"httponly", "samesite=strict", "path=/", f"max-age={SETTINGS.session_seconds:.0f}"}
     assert asker.get("/api/session").json()["name"] == "bob"

@@ -307,9 +307,9 @@ def test_a_task_that_is_cancelled_before_its_first_step_ends_its_run(app: Holdfa
 def test_stop_may_come_while_the_worker_starts(app: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     worker, watcher = app.worker(), app.store.watcher
 
-    def stopped() -> Any:
+    def stopped(follows: bool) -> Any:
         worker.stop()
-        return watcher()
+        return watcher(follows)
 
     monkeypatch.setattr(app.store, "watcher", stopped)
     worker.run()
