@@ -82,20 +82,19 @@ class Bell:
 
     def _work(self) -> None:
         while self._wanted():
+            while (early := self._told_at + GAP_SECONDS + LEEWAY_SECONDS - time.monotonic()) > 0:
+                time.sleep(early)
             with self._condition:
-                while (early := self._early_seconds()) > 0:
+                while (early := self._rung_at + GAP_SECONDS - time.monotonic()) > 0 and self._is_for_followers():
                     self._condition.wait(early)
                 word, self._rung = self._rung, None
                 self._told_at = time.monotonic() if word else self._told_at
             if word is not None:  # else somebody took it, or it was closed meanwhile
                 self._tell(word)
 
-    def _early_seconds(self) -> float:
-        """Followers are told a little later: a worker that has claimed a job has to start it now."""
-        at = self._told_at + GAP_SECONDS + LEEWAY_SECONDS
-        if self._rung == _TO_FOLLOWERS and not self._closing:
-            at = max(at, self._rung_at + GAP_SECONDS)
-        return at - time.monotonic()
+    def _is_for_followers(self) -> bool:
+        """These are told a little later: a worker that has claimed a job has to start it now."""
+        return self._rung == _TO_FOLLOWERS and not self._closing
 
     def _wanted(self) -> bool:
         """Waits until it was rung; False if that was not for a while, or it is time to close."""
