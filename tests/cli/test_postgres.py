@@ -6,7 +6,6 @@ import logging
 import re
 import shutil
 import subprocess
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from holdfast.store.postgres.schema import verbs
 from holdfast.torture.server import Server
 from tests.cli.conftest import MODULE, Answer, Run, assert_one_line, start
 from tests.servers import migrated_database, new_database, shared_url
+from tests.until import until
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "postgresql.md"
 SECRET = "h-u.s_h"
@@ -423,14 +423,12 @@ def set_up(server: Server, setting: str) -> None:
 
 def vacuum_says(cli: Run, url: str, *words: str) -> tuple[str, str]:
     """As soon as it does: a standby speaks once a second."""
-    deadline = time.monotonic() + 20
-    while True:
+
+    def fitting() -> list[tuple[str, str]]:
         found = checks(cli("doctor", "--url", url, "--json"), "vacuum")
-        fitting = [check for check in found if all(word in check[1] for word in words)]
-        if fitting or time.monotonic() > deadline:
-            assert fitting, found
-            return fitting[0]
-        time.sleep(0.1)
+        return [check for check in found if all(word in check[1] for word in words)]
+
+    return until(fitting, f"doctor says {' and '.join(words)}")[0]
 
 
 @contextmanager

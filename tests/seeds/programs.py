@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from holdfast import Context, Holdfast, Retry
+from tests.until import until
 
 app = Holdfast()
 
@@ -32,12 +33,12 @@ def benchmark(ctx: Context, corpus: dict[str, Any], documents: int, gates: str |
     """A document at a time. `gates`: a directory; before document n it waits for a file of that name there."""
     if dies and ctx.job.attempt == 1:
         ctx.emit("dying", {"pid": os.getpid()})
-        time.sleep(0.5)  # so that this is heard
+        until(lambda: any(event.kind == "dying" for event in app.events(ctx.job.id)), "this is kept")
         os.kill(os.getpid(), signal.SIGKILL)
     ctx.progress(fraction=0.0, total_documents=documents, engine="tesseract")
     for number in range(1, documents + 1):
-        while gates is not None and not Path(gates, str(number)).exists() and Path(gates, f"wait-{number}").exists():
-            time.sleep(0.01)
+        if gates is not None and Path(gates, f"wait-{number}").exists():
+            until(Path(gates, str(number)).exists, f"the gate of document {number} opens", seconds=120)
         ctx.emit("document", {"n": number})
         ctx.progress(processed_documents=number, fraction=number / documents)
         time.sleep(0.002)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -26,6 +25,7 @@ from holdfast.testing import ManualClock
 from tests.seeds.elsewhere import DIES_WITH_A_JOB, run_there
 from tests.servers import migrated_database, new_database
 from tests.store.libraries_postgres import of_alchemy
+from tests.until import until
 
 LEASE_SECONDS = 600
 
@@ -537,7 +537,4 @@ def test_an_orphan_of_a_killed_process_is_picked_up_by_a_living_one(driver: str,
 def wait_for_a_waiter(url: str) -> None:
     """Until somebody waits for a lock."""
     with psycopg.connect(url, autocommit=True) as own:
-        deadline = time.monotonic() + 10
-        while not own.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchone():
-            assert time.monotonic() < deadline, "nobody waits"
-            time.sleep(0.01)
+        until(lambda: own.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchone(), "somebody waits")

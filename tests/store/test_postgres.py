@@ -30,6 +30,7 @@ from holdfast.store.postgres.place import place_of
 from holdfast.store.postgres.schema import PACKAGE, statements
 from tests.servers import Server, migrated_database, new_database, own_server
 from tests.store.inside import postgres_store
+from tests.until import until
 from tests.workers import working
 
 ALL = [f"{migration.version:04d}_{migration.name}" for migration in migrations(PACKAGE)]
@@ -556,10 +557,7 @@ def test_a_transaction_whose_client_fell_silent_gives_back_its_locks(server: Ser
         with suppress(psycopg.Error), connection.piped():
             assert connection.run(Statement("workers")) == []
             gone = f"SELECT pid FROM pg_stat_activity WHERE pid = {connection.raw.info.backend_pid}"
-            deadline = time.monotonic() + 10
-            while ask(server.url, gone):
-                assert time.monotonic() < deadline, "the server still waits for more"
-                time.sleep(0.05)
+            until(lambda: not ask(server.url, gone), "the server waits for no more")
 
 
 # Locks
