@@ -29,7 +29,7 @@ check: $(VENV)/.installed-dev  ## lint, types, import layers
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-bench: $(VENV)/.installed-bench  ## against rivals and against plain SQL, in one run
+bench: $(VENV)/.installed-bench  ## against rivals and plain SQL, in one run; ARGS="--against DIR": against another checkout too
 	@$(BIN)/python -m bench $(ARGS)
 
 bench-postgresql: $(VENV)/.installed-bench  ## the same on PostgreSQL, a private server or the one in HOLDFAST_BENCH_POSTGRES

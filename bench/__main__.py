@@ -9,21 +9,29 @@ from pathlib import Path
 from time import monotonic
 
 from bench import report
+from bench.against import PACKAGE, beside
+from bench.checkout import is_checkout
 from bench.databases import ON, Database
 from bench.measure import Record, surroundings
 from bench.plan import Sizes, with_rounds
+from bench.process import Child, ChildFailed
 from bench.systems import Entry
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--on", choices=list(ON), default="sqlite", help="the database; sqlite unless told")
-    parser.add_argument("--quick", action="store_true", help="small sizes and two rounds: about a minute, two on PostgreSQL")
+    parser.add_argument("--quick", action="store_true", help="small sizes and two rounds: two minutes, four on PostgreSQL")
     parser.add_argument("--only", action="append", metavar="NAME", help="only this measure, may be repeated")
     parser.add_argument("--system", action="append", metavar="NAME", help="only this system, may be repeated")
     parser.add_argument("--rounds", type=int, help="rounds of each measure")
+    parser.add_argument(
+        "--against", type=Path, metavar="DIR", help="another checkout: its Holdfast is measured in turn with ours"
+    )
     parser.add_argument("--json", type=Path, metavar="PATH", help="where to write the figures")
     options = parser.parse_args()
+    if options.against and not is_checkout(options.against):
+        parser.exit(2, f"--against {options.against}: there is no src/holdfast in it; give a checkout of this repository\n")
     database = ON[options.on]
     for given, known in ((options.only, database.measures), (options.system, [entry.name for entry in database.entries])):
         if unknown := set(given or ()) - set(known):
@@ -39,11 +47,20 @@ def chosen(options: argparse.Namespace, entries: tuple[Entry, ...]) -> list[Entr
     for entry in wanted:
         if not entry.installed():
             say(f"{entry.name}: the package {entry.package} is not installed, left out")
-    return [entry for entry in wanted if entry.installed()]
+    installed = [entry for entry in wanted if entry.installed()]
+    return list(beside(installed, options.against.resolve())) if options.against else installed
 
 
 def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
+
+
+def try_out(record: Record, entries: list[Entry]) -> None:
+    """Each Holdfast starts once, so that one of the wrong checkout ends the run before anything is measured."""
+    for entry in entries:
+        if entry.package == PACKAGE:
+            with record.where.fresh() as directory, Child(entry, directory):
+                pass
 
 
 def measure(options: argparse.Namespace, database: Database, record: Record, entries: list[Entry], sizes: Sizes) -> None:
@@ -65,7 +82,11 @@ def main() -> int:
     with database.ground() as ground:
         record = Record(ground)
         try:
+            try_out(record, entries)
             measure(options, database, record, entries, sizes)
+        except ChildFailed as failure:
+            say(str(failure))
+            return 2
         except KeyboardInterrupt:
             say("interrupted; this is what was measured until then")
         about = ground.about()

@@ -13,18 +13,30 @@ from time import monotonic, monotonic_ns, perf_counter, process_time, sleep
 from typing import TextIO
 
 from bench import job
+from bench.checkout import prove
 from bench.job import payload, payloads
 from bench.systems import System, open_system
 from bench.usage import cpu_seconds, peak_megabytes
 
 Figures = dict[str, float]
 
+FIRST_JOBS = 1_000
+
+
+def timed(jobs: int, work: Callable[[], None]) -> Figures:
+    """How fast so many jobs went, and what each cost this process."""
+    before, start = cpu_seconds(), perf_counter()
+    work()
+    took = perf_counter() - start
+    return {"rate": jobs / took, "cpu_us": (cpu_seconds() - before) / jobs * 1e6}
+
 
 def one(system: System, jobs: int) -> Figures:
-    start = perf_counter()
-    for argument in payloads(jobs):
-        system.send(argument)
-    return {"rate": jobs / (perf_counter() - start)}
+    def enqueue() -> None:
+        for argument in payloads(jobs):
+            system.send(argument)
+
+    return {"jobs": jobs, **timed(jobs, enqueue)}
 
 
 def threads(system: System, jobs: int, number: int) -> Figures:
@@ -36,23 +48,31 @@ def threads(system: System, jobs: int, number: int) -> Figures:
         for argument in payloads(jobs // number):
             system.send(argument)
 
+    def join() -> None:
+        for thread in crowd:
+            thread.join()
+
     crowd = [Thread(target=enqueue) for _ in range(number)]
     for thread in crowd:
         thread.start()
     gate.wait()
-    start = perf_counter()
-    for thread in crowd:
-        thread.join()
-    return {"rate": jobs // number * number / (perf_counter() - start)}
+    return timed(jobs // number * number, join)
 
 
 def bulk(system: System, jobs: int) -> Figures:
     system.send_many(max(1, jobs // 10))
     tenth = peak_megabytes()
     rest = jobs - max(1, jobs // 10)
-    start = perf_counter()
-    system.send_many(rest)
-    return {"rate": rest / (perf_counter() - start), "tenth_mb": tenth, "peak_mb": peak_megabytes()}
+    figures = timed(rest, lambda: system.send_many(rest))
+    return {"jobs": jobs, **figures, "tenth_mb": tenth, "peak_mb": peak_megabytes()}
+
+
+def special(system: System, kind: str, jobs: int, seconds: float) -> Figures:
+    """Fewer jobs where the first ones show that all would take longer than this."""
+    first = min(FIRST_JOBS, max(1, jobs // 10))
+    pace = timed(first, lambda: system.send_special(kind, range(first)))["rate"]
+    rest = max(1, min(jobs - first, int(pace * seconds)))
+    return {"jobs": first + rest, **timed(rest, lambda: system.send_special(kind, range(first, first + rest)))}
 
 
 def drain(system: System, jobs: int = 0, limit: int = 0, seconds: float = 0, lap: int = 0) -> Figures:
@@ -125,7 +145,7 @@ def send(system: System, jobs: int, gap: float) -> Figures:
 
 
 VERBS: dict[str, Callable[..., Figures]] = {
-    verb.__name__: verb for verb in (one, threads, bulk, later, drain, cycle, idle, receive, send)
+    verb.__name__: verb for verb in (one, threads, bulk, special, later, drain, cycle, idle, receive, send)
 }
 
 
@@ -140,8 +160,9 @@ def main() -> None:
     # Only answers may reach the parent: whatever a system prints goes to standard error.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    module, maker, directory = sys.argv[1:]
+    module, maker, directory, checkout = sys.argv[1:]
     system = open_system(module, maker)
+    prove(Path(checkout))
     system.setup(Path(directory))
     print(json.dumps({"ready": os.getpid()}), file=answers, flush=True)
     answer(system, sys.stdin, answers)

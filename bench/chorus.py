@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Final
 
 from holdfast import Context, Holdfast, Retry
-from holdfast.store.settle import Emitted
+from holdfast.store.moves import Emitted
 
 GAUGE: Final = "HOLDFAST_BENCH_GAUGE"  # where a server is to tell what it holds
 GAP_SECONDS: Final = 0.5

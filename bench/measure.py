@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from time import perf_counter, sleep
+from typing import TypeVar
 
 from bench.ground import Figures, Files, Ground, fresh_directory
 from bench.process import ChildFailed
@@ -18,6 +20,7 @@ WATCH_SECONDS = 1.0
 QUIET_PERCENT = 10.0
 
 Samples = dict[str, list[Figures]]  # by system, one per round
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -47,9 +50,28 @@ class Record:
 
     def ratio(self, measure: str, figure: str, above: str, below: str) -> float | None:
         """The median of the ratios round by round: what slows a whole round does not count."""
-        pairs = zip(self.values(measure, above, figure), self.values(measure, below, figure), strict=False)
-        ratios = [upper / lower for upper, lower in pairs if lower]
-        return median(ratios) if ratios else None
+        return typical(self.values(measure, above, figure), self.values(measure, below, figure))
+
+    @contextmanager
+    def noting(self, measure: str, system: str) -> Iterator[None]:
+        """A failure of this system is noted, and the others go on."""
+        try:
+            yield
+        except ChildFailed as failure:
+            self.failures[f"{measure} {system}"] = str(failure)
+
+    def failed(self, measure: str, system: str) -> bool:
+        return f"{measure} {system}" in self.failures
+
+
+def quotients(above: Sequence[float], below: Sequence[float]) -> list[float]:
+    """Round by round, as far as both have come."""
+    return [upper / lower for upper, lower in zip(above, below, strict=False) if lower]
+
+
+def typical(above: Sequence[float], below: Sequence[float]) -> float | None:
+    ratios = quotients(above, below)
+    return median(ratios) if ratios else None
 
 
 def surroundings() -> Figures:
@@ -83,18 +105,19 @@ def timed_sync(file: int) -> float:
 def take_turns(
     record: Record, measure: str, entries: Sequence[Entry], rounds: int, run: Callable[[Entry, Path], Figures]
 ) -> None:
-    for turn in range(rounds):
-        for entry in rotated(entries, turn):
-            if f"{measure} {entry.name}" in record.failures:
-                continue
-            with record.where.fresh() as directory:
-                try:
-                    record.add(measure, entry.name, run(entry, directory))
-                except ChildFailed as failure:
-                    record.failures[f"{measure} {entry.name}"] = str(failure)
+    for number in range(rounds):
+        take_turn(record, measure, entries, number, run)
 
 
-def rotated(entries: Sequence[Entry], turn: int) -> list[Entry]:
-    """Nobody always goes first, nor always after the same neighbour's leftovers."""
-    start = turn % len(entries) if entries else 0
-    return [*entries[start:], *entries[:start]]
+def take_turn(record: Record, measure: str, entries: Sequence[Entry], number: int, run: Callable[[Entry, Path], Figures]) -> None:
+    for entry in in_turn(entries, number):
+        if not record.failed(measure, entry.name):
+            with record.where.fresh() as directory, record.noting(measure, entry.name):
+                record.add(measure, entry.name, run(entry, directory))
+
+
+def in_turn(systems: Sequence[T], number: int) -> list[T]:
+    """Nobody always goes first, nor always after the same neighbour's leftovers: there, back, and from the next one on."""
+    start = number // 2 % len(systems) if systems else 0
+    order = [*systems[start:], *systems[:start]]
+    return order[::-1] if number % 2 else order

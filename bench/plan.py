@@ -7,9 +7,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Any
 
+from bench.against import twins
 from bench.ground import Figures, per_job
-from bench.measure import Record, take_turns
+from bench.measure import Record, in_turn, take_turn, take_turns
 from bench.process import Child, ChildFailed
 from bench.systems import Entry
 
@@ -22,6 +24,15 @@ CYCLE_SECONDS = 3.0
 PICKUP_SECONDS = 120.0
 HOLD_SECONDS = 300.0
 EDGE_SECONDS = 0.5
+PLAIN = "plain"
+SPECIAL_TEXTS = {  # bulk whose options differ from job to job
+    "keys": "with keys",
+    "tags": "with tags",
+    "priorities": "with priorities",
+    "all": "with key, tags, priority, meta",
+}
+
+Backlogs = dict[tuple[str, str], Child]  # by system and level, the process that takes jobs off it
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +41,7 @@ class Sizes:
     one: int = 4_000
     threads: int = 9_600
     bulk: int = 50_000
+    special_seconds: float = 10.0
     drain: int = 40_000
     pickup: int = 250
     pickup_rounds: int = 3
@@ -49,10 +61,14 @@ class Sizes:
     hold_rounds: int = 3
 
     @property
+    def besides(self) -> list[str]:
+        """Backlogs behind a long history, and beside much that is not yet due."""
+        return [f"finished {self.finished}", *([f"scheduled {self.scheduled}"] if self.scheduled else [])]
+
+    @property
     def levels(self) -> list[str]:
         """The backlogs whose claim rate is held against that of a small one."""
-        scheduled = [f"scheduled {self.scheduled}"] if self.scheduled else []
-        return [*(f"ready {jobs}" for jobs in self.backlogs[1:]), *scheduled, f"finished {self.finished}"]
+        return [*(f"ready {jobs}" for jobs in self.backlogs[1:]), *self.besides]
 
 
 FULL = Sizes()
@@ -61,6 +77,7 @@ QUICK = Sizes(
     one=500,
     threads=1_600,
     bulk=20_000,
+    special_seconds=2.0,
     drain=15_000,
     pickup=200,
     pickup_rounds=1,
@@ -112,7 +129,7 @@ def with_rounds(sizes: Sizes, rounds: int | None) -> Sizes:
 
 def one_by_one(record: Record, entries: Sequence[Entry], sizes: Sizes) -> None:
     def run(entry: Entry, directory: Path) -> Figures:
-        return metered(record, entry, directory, "one", sizes.one)
+        return metered(record, entry, directory, "one", jobs=sizes.one)
 
     take_turns(record, "one", entries, sizes.rounds, run)
 
@@ -127,17 +144,34 @@ def by_threads(record: Record, entries: Sequence[Entry], sizes: Sizes) -> None:
 
 def in_bulk(record: Record, entries: Sequence[Entry], sizes: Sizes) -> None:
     def run(entry: Entry, directory: Path) -> Figures:
-        return metered(record, entry, directory, "bulk", min(sizes.bulk, entry.bulk_jobs_max))
+        return metered(record, entry, directory, "bulk", jobs=min(sizes.bulk, entry.bulk_jobs_max))
 
     take_turns(record, "bulk", entries, sizes.rounds, run)
 
 
-def metered(record: Record, entry: Entry, directory: Path, verb: str, jobs: int) -> Figures:
-    """With what it costs the server: from before the process has come to after it has gone."""
-    before = record.where.used(directory)
+def special(record: Record, entries: Sequence[Entry], sizes: Sizes) -> None:
+    """All kinds in each round, plain bulk among them: what they are held against was measured within the same minute."""
+    for number in range(sizes.rounds):
+        for kind in in_turn([PLAIN, *SPECIAL_TEXTS], number):
+            special_turn(record, entries, sizes, number, kind)
+
+
+def special_turn(record: Record, entries: Sequence[Entry], sizes: Sizes, number: int, kind: str) -> None:
+    def run(entry: Entry, directory: Path) -> Figures:
+        return metered(record, entry, directory, "special", kind=kind, jobs=sizes.bulk, seconds=sizes.special_seconds)
+
+    take_turn(record, f"special {kind}", entries, number, run)
+
+
+def metered(record: Record, entry: Entry, directory: Path, verb: str, **arguments: Any) -> Figures:
+    """With what it costs the server: from when the process is connected and its schema there, to after it has gone.
+
+    The server learns late of commits, so those of the schema may be among them.
+    """
     with Child(entry, directory) as child:
-        figures = child.call(verb, jobs=jobs)
-    return figures | per_job(before, record.where.used(directory), jobs)
+        before = record.where.used(directory)
+        figures = child.call(verb, **arguments)
+    return figures | per_job(before, record.where.used(directory), int(figures["jobs"]))
 
 
 def drain_by_one(record: Record, entries: Sequence[Entry], sizes: Sizes) -> None:
@@ -152,9 +186,9 @@ def drain(record: Record, entry: Entry, directory: Path, sizes: Sizes, workers: 
     jobs = sizes.drain if entry.drain_jobs_max > sizes.drain else min(entry.drain_jobs_max, sizes.rival_drain_max)
     seed(entry, directory, jobs)
     record.where.settle(directory)
-    before = record.where.used(directory)
     with ExitStack() as stack:
         children = [stack.enter_context(Child(entry, directory)) for _ in range(workers)]
+        before = record.where.used(directory)
         for child in children:
             child.tell("drain", jobs=jobs)
         figures = together([child.hear() for child in children], jobs)
@@ -201,17 +235,13 @@ def idle(record: Record, entries: Sequence[Entry], sizes: Sizes) -> None:
         for entry in entries:
             directory = places[entry.name] = stack.enter_context(record.where.fresh())
             stack.enter_context(record.where.watched(directory))
-            try:
+            with record.noting("idle", entry.name):
                 children[entry.name] = stack.enter_context(Child(entry, directory))
                 children[entry.name].tell("idle", settle=SETTLE_SECONDS, seconds=sizes.idle_seconds)
-            except ChildFailed as failure:
-                record.failures[f"idle {entry.name}"] = str(failure)
         spoken = statements(record, places, sizes)
         for name, child in children.items():
-            try:
+            with record.noting("idle", name):
                 record.add("idle", name, child.hear() | spoken[name])
-            except ChildFailed as failure:
-                record.failures[f"idle {name}"] = str(failure)
 
 
 def statements(record: Record, places: dict[str, Path], sizes: Sizes) -> dict[str, Figures]:
@@ -229,55 +259,59 @@ def statements(record: Record, places: dict[str, Path], sizes: Sizes) -> dict[st
 
 
 def claim(record: Record, entries: Sequence[Entry], sizes: Sizes) -> None:
-    for entry in entries:
-        try:
-            claim_of(record, entry, sizes)
-        except ChildFailed as failure:
-            record.failures[f"claim {entry.name}"] = str(failure)
+    for group in twins(entries):
+        claim_of(record, group, sizes)
 
 
-def claim_of(record: Record, entry: Entry, sizes: Sizes) -> None:
+def claim_of(record: Record, group: Sequence[Entry], sizes: Sizes) -> None:
     """Standing backlogs side by side; some jobs are taken off each in turn, and as many put back."""
-    whole = "million" in entry.measures
+    whole = "million" in group[0].measures
+    ready = [f"ready {jobs}" for jobs in sizes.backlogs if whole or jobs <= sizes.rival_backlog_max]
+    least = f"ready {sizes.sustained}"
     with ExitStack() as stack:
-        backlogs = standing(record, entry, sizes, stack) if whole else {}
-        for backlog in (jobs for jobs in sizes.backlogs if whole or jobs <= sizes.rival_backlog_max):
-            backlogs[f"ready {backlog}"] = backlog_of(record, entry, backlog, stack)
-        short = {level: child for level, child in backlogs.items() if level != f"ready {sizes.sustained}"}
-        for _ in range(sizes.cycles if whole else sizes.rival_cycles):
-            turn(record, "claim", entry, short, CYCLE_JOBS)
-        long = {level: backlogs[level] for level in (f"ready {sizes.sustained}", *sizes.levels)} if whole else {}
-        for _ in range(sizes.sustained_cycles):
-            turn(record, "sustained", entry, long, sizes.sustained)
+        stood: Backlogs = {}
+        for number, level in enumerate([least, *sizes.besides, *ready] if whole else ready):
+            stand(record, group, sizes, level, number, stood, stack)
+        for number in range(sizes.cycles if whole else sizes.rival_cycles):
+            turn(record, "claim", group, stood, number, [*sizes.besides, *ready] if whole else ready, CYCLE_JOBS)
+        for number in range(sizes.sustained_cycles if whole else 0):
+            turn(record, "sustained", group, stood, number, [least, *sizes.levels], sizes.sustained)
 
 
-def standing(record: Record, entry: Entry, sizes: Sizes, stack: ExitStack) -> dict[str, Child]:
-    """Backlogs just large enough for a long look: alone, behind a long history, and beside much that is not yet due."""
-    backlogs = {f"ready {sizes.sustained}": backlog_of(record, entry, sizes.sustained, stack)}
+def stand(
+    record: Record, group: Sequence[Entry], sizes: Sizes, level: str, number: int, stood: Backlogs, stack: ExitStack
+) -> None:
+    """Both checkouts' backlogs of a level are made one right after the other, so that they are of the same age."""
+    for entry in in_turn(group, number):
+        if not record.failed("claim", entry.name):
+            with record.noting("claim", entry.name):
+                stood[entry.name, level] = backlog(record, entry, sizes, level, stack)
+
+
+def backlog(record: Record, entry: Entry, sizes: Sizes, level: str, stack: ExitStack) -> Child:
+    """Of so many jobs; or just large enough for a long look, behind a long history or beside much that is not yet due."""
+    state, jobs = level.split()
     directory = stack.enter_context(record.where.fresh())
-    million(record, entry, directory, sizes.finished)
-    backlogs[f"finished {sizes.finished}"] = backlog_in(record, entry, directory, sizes.sustained, stack)
-    if sizes.scheduled:
-        directory = stack.enter_context(record.where.fresh())
+    if state == "finished":
+        million(record, entry, directory, int(jobs))
+    if state == "scheduled":
         with Child(entry, directory) as child:
-            child.call("later", jobs=sizes.scheduled)
-        backlogs[f"scheduled {sizes.scheduled}"] = backlog_in(record, entry, directory, sizes.sustained, stack)
-    return backlogs
-
-
-def backlog_of(record: Record, entry: Entry, jobs: int, stack: ExitStack) -> Child:
-    return backlog_in(record, entry, stack.enter_context(record.where.fresh()), jobs, stack)
-
-
-def backlog_in(record: Record, entry: Entry, directory: Path, jobs: int, stack: ExitStack) -> Child:
-    seed(entry, directory, jobs)
+            child.call("later", jobs=int(jobs))
+    seed(entry, directory, int(jobs) if state == "ready" else sizes.sustained)
     record.where.settle(directory)
     return stack.enter_context(Child(entry, directory))
 
 
-def turn(record: Record, measure: str, entry: Entry, levels: dict[str, Child], jobs: int) -> None:
-    for level, child in levels.items():
-        record.add(f"{measure}, {level}", entry.name, child.call("cycle", jobs=jobs, seconds=CYCLE_SECONDS))
+def turn(
+    record: Record, measure: str, group: Sequence[Entry], stood: Backlogs, number: int, levels: Sequence[str], jobs: int
+) -> None:
+    """Level by level, so that the same one of both checkouts comes one right after the other."""
+    for level in levels:
+        for entry in in_turn(group, number):
+            if not record.failed("claim", entry.name):
+                with record.noting("claim", entry.name):
+                    figures = stood[entry.name, level].call("cycle", jobs=jobs, seconds=CYCLE_SECONDS)
+                    record.add(f"{measure}, {level}", entry.name, figures)
 
 
 def million(record: Record, entry: Entry, directory: Path, jobs: int) -> None:
@@ -313,6 +347,7 @@ MEASURES: dict[str, Measure] = {
     "one": one_by_one,
     "threads": by_threads,
     "bulk": in_bulk,
+    "special": special,
     "drain1": drain_by_one,
     "drain2": drain_by_two,
     "pickup": pickup,

@@ -10,11 +10,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from bench.checkout import ROOT, environment
 from bench.systems import Entry
 
 END_SECONDS = 60
 ANSWER_SECONDS = 900
-ROOT = Path(__file__).parent.parent
 
 
 class ChildFailed(RuntimeError):
@@ -26,12 +26,13 @@ class Child:
         self._system = entry.name
         self._errors = (directory / f"errors-{entry.name}.txt").open("a+")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "bench.child", entry.module, entry.maker, str(directory)],
+            [sys.executable, "-m", "bench.child", entry.module, entry.maker, str(directory), str(entry.checkout)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
             cwd=ROOT,
+            env=environment(entry.checkout),
         )
 
     def tell(self, verb: str, **arguments: Any) -> None:

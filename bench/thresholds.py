@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from statistics import median
 
-from bench.measure import Record
-from bench.plan import Sizes
+from bench.measure import Record, typical
+from bench.plan import PLAIN, SPECIAL_TEXTS, Sizes
 
 US = "holdfast"
 MEMORY_GROWTH_MB = 32.0
@@ -32,7 +31,7 @@ class Threshold:
 
 
 def on_sqlite(record: Record, sizes: Sizes) -> list[Threshold]:
-    return [*drains(record), *enqueues(record), *serves(record), *claims(record, sizes), *memory(record)]
+    return [*drains(record), *enqueues(record), *specials(record), *serves(record), *claims(record, sizes), *memory(record)]
 
 
 def drains(record: Record) -> Iterator[Threshold]:
@@ -53,6 +52,14 @@ def enqueues(record: Record) -> Iterator[Threshold]:
     yield Threshold("16 threads, against one", many / single if many and single else None, 3, "×")
 
 
+def specials(record: Record) -> Iterator[Threshold]:
+    """Against the plain bulk of the same round."""
+    plain = record.values(f"special {PLAIN}", US, "rate")
+    for kind, what in SPECIAL_TEXTS.items():
+        kept = percent(typical(record.values(f"special {kind}", US, "rate"), plain))
+        yield Threshold(f"bulk enqueue {what}, of plain bulk", kept, 40, "%")
+
+
 def serves(record: Record) -> Iterator[Threshold]:
     for system in (US, f"{US}-async"):
         yield Threshold(f"{system}: pickup p50", record.median("pickup", system, "p50_ms"), 3, "ms", at_most=True)
@@ -70,8 +77,7 @@ def claims(record: Record, sizes: Sizes) -> Iterator[Threshold]:
 
 def kept_at(record: Record, measure: str, level: str, least: str) -> float | None:
     rates = record.values(f"{measure}, {level}", US, "rate"), record.values(f"{measure}, {least}", US, "rate")
-    ratios = [rate / base for rate, base in zip(*rates, strict=True) if base]
-    return median(ratios) if ratios else None
+    return typical(*rates)
 
 
 def spaced(level: str) -> str:

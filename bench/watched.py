@@ -15,9 +15,9 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, Final
 
+from bench.checkout import ROOT
 from bench.chorus import GAUGE
 from bench.ground import Figures
-from bench.process import ROOT
 
 START_SECONDS: Final = 60.0
 TELL_SECONDS: Final = 60.0

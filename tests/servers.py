@@ -151,7 +151,7 @@ def _empty(url: str) -> None:
 
 _OURS: Final = """
 SELECT relkind, relname, pg_relation_size(oid) > 100000 FROM pg_class
- WHERE relnamespace = 'holdfast'::regnamespace AND relkind IN ('r', 'S') AND relname NOT IN ('migration', 'place')
+ WHERE relnamespace = 'holdfast'::regnamespace AND relkind IN ('r', 'S') AND relname NOT IN ('migration', 'identity')
  ORDER BY relname
 """
 

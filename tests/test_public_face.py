@@ -95,7 +95,8 @@ def test_what_the_design_names_is_there() -> None:
         assert hasattr(Worker, name)
     for name in ("progress", "emit", "meter", "finish", "token", "job"):
         assert hasattr(Context, name) or name in inspect.signature(Context).parameters
-    job = set(inspect.signature(holdfast.Job).parameters) | {"handle", "final"}
+    job = set(inspect.signature(holdfast.Job).parameters) | {"handle", "final", "arguments", "result"}
+    assert all(hasattr(holdfast.Job, name) for name in ("handle", "final", "arguments", "result"))
     assert job >= {
         "id", "handle", "task", "queue", "state", "priority", "attempt", "attempts_max", "arguments", "result", "error", "errors",
         "progress", "meter", "key", "tags", "meta", "parent", "created_at", "run_after", "started_at", "finished_at", "created",

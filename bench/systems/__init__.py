@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Event
 from typing import Protocol, cast
 
+from bench.checkout import ROOT
 from bench.job import Payload, Tally
 
 
@@ -27,6 +28,9 @@ class System(Protocol):
 
     def send_later(self, jobs: int) -> None:
         """Enqueue in bulk what is not to run today; only ours is asked to."""
+
+    def send_special(self, kind: str, numbers: range) -> None:
+        """Enqueue in bulk with options that differ from job to job; only ours is asked to."""
 
     def drain(self, tally: Tally) -> None:
         """Work until nothing is ready, or until the tally has enough."""
@@ -51,6 +55,7 @@ class Entry:
     bulk_jobs_max: int = 1_000_000
     drain_jobs_max: int = 1_000_000
     quick: bool = True
+    checkout: Path = ROOT
 
     def installed(self) -> bool:
         found = importlib.util.find_spec(self.package)
@@ -63,6 +68,7 @@ def open_system(module: str, maker: str) -> System:
 
 ENQUEUE = frozenset({"one", "threads", "bulk"})
 SINGLE = frozenset({"one", "threads"})
+SPECIAL = frozenset({"special"})
 DRAIN = frozenset({"drain1", "drain2"})
 SERVE = frozenset({"pickup", "idle"})
 CLAIM = frozenset({"claim"})
@@ -74,7 +80,7 @@ ENTRIES = (
         "holdfast_",
         "plain",
         "its defaults; the task is a plain def",
-        ENQUEUE | DRAIN | SERVE | CLAIM | {"million"},
+        ENQUEUE | SPECIAL | DRAIN | SERVE | CLAIM | {"million"},
     ),
     Entry(
         "holdfast-async",

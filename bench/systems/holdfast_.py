@@ -4,14 +4,37 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
 from bench.ground import DATABASE
-from bench.job import Payload, Tally, payloads
+from bench.job import Payload, Tally, payload, payloads
+from holdfast import Key
 
 LATER_SECONDS = 86_400
+
+Options = dict[str, Any]
+
+
+def keys(number: int) -> Options:
+    return {"key": Key("bench", number)}
+
+
+def tags(number: int) -> Options:
+    return {"tags": [f"t{number % 7}", "all"]}
+
+
+def priorities(number: int) -> Options:
+    return {"priority": number % 3}
+
+
+def everything(number: int) -> Options:
+    return {**keys(number), **tags(number), **priorities(number), "meta": {"n": number}}
+
+
+SPECIAL: dict[str, Callable[[int], Options]] = {"keys": keys, "tags": tags, "priorities": priorities, "all": everything}
 
 
 class HoldfastSystem:
@@ -38,6 +61,13 @@ class HoldfastSystem:
     def send_later(self, jobs: int) -> None:
         later = self._task.using(run_after=LATER_SECONDS)
         self._app.enqueue_many(map(later.bind, payloads(jobs)))
+
+    def send_special(self, kind: str, numbers: range) -> None:
+        if kind == "plain":
+            self._app.enqueue_many(map(self._task.bind, map(payload, numbers)))
+        else:
+            options = SPECIAL[kind]
+            self._app.enqueue_many(self._task.using(**options(number)).bind(payload(number)) for number in numbers)
 
     def drain(self, tally: Tally) -> None:
         worker = self._app.worker()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.systems import CLAIM, DRAIN, SERVE, Entry
+from bench.systems import CLAIM, DRAIN, SERVE, SPECIAL, Entry
 
 ENQUEUE = frozenset({"one", "bulk"})
 HOLD = frozenset({"hold"})
@@ -14,7 +14,7 @@ ENTRIES = (
         "holdfast_",
         "plain",
         "its defaults; the task is a plain def",
-        ENQUEUE | DRAIN | SERVE | CLAIM | HOLD | {"million"},
+        ENQUEUE | SPECIAL | DRAIN | SERVE | CLAIM | HOLD | {"million"},
     ),
     Entry(
         "holdfast-async",

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, TypeVar, overload
 
 from holdfast.client import Client
+from holdfast.client.on import CallerDatabase
 from holdfast.domain.bounds import SECONDS_MAX
 from holdfast.domain.callback import CALLBACK_DELAYS, CALLBACK_PRIORITY, CALLBACK_QUEUE, CALLBACK_TASK
 from holdfast.domain.event import check_name, check_own_name
@@ -17,7 +18,6 @@ from holdfast.errors import SettingError
 from holdfast.events.feed import Feed
 from holdfast.events.webhook.courier import TIMEOUT_SECONDS
 from holdfast.hooks import Hook
-from holdfast.on import On
 from holdfast.registry import AnyTask, Registry
 from holdfast.settings import (
     CONCURRENCY,
@@ -117,7 +117,7 @@ class Holdfast(Client):
 
     def on(self, connection: Any) -> Client:
         """The same client inside the caller's transaction; nothing is committed here."""
-        return Client(On(connection, self.store), self.registry, self._feed, self)
+        return Client(CallerDatabase(connection, self.store), self.registry, self._feed, self)
 
     # Work
 

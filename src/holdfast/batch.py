@@ -44,8 +44,7 @@ class Ids(Sequence[str]):
 
     def created(self) -> int:
         """How many of them are new, and not found by their key."""
-        found = sum(1 for chunk in self._chunks for known in chunk.known.values() if not known.created)
-        return self._count - found
+        return self._count - sum(len(chunk.existing) for chunk in self._chunks)
 
 
 class Batch(Sequence[Job]):

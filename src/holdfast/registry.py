@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.domain import codec
-from holdfast.domain.job import Job, Thaw
+from holdfast.domain.job import Decode, Decoders, Job
 from holdfast.domain.message import Hidden, hidden_of
 from holdfast.domain.retry import Retry
 from holdfast.domain.secret import Marked
 from holdfast.errors import PayloadError, SettingError, UnknownTask
 from holdfast.hooks import Hook
-from holdfast.store.rows import Names
 from holdfast.task import Task
 
 AnyTask = Task[Any]
@@ -23,7 +22,7 @@ class Registry:
         self.tasks: dict[str, AnyTask] = {}
         self.internal: dict[str, AnyTask] = {}
         """Ours: run by every worker, enqueued by nobody else."""
-        self.names: Names = _TypedNames(self.tasks)
+        self.decoders: Decoders = _TypedDecoders(self.tasks)
         self.hooks: list[Hook] = []
 
     def add(self, task: AnyTask) -> None:
@@ -55,39 +54,39 @@ class Registry:
         return hidden_of(None if task is None else task.signature, job.arguments_json)
 
 
-class _TypedNames(Names):
+class _TypedDecoders(Decoders):
     """Stored JSON of a known task comes back typed by its annotations; if it no longer fits them, as plain JSON."""
 
     def __init__(self, tasks: dict[str, AnyTask]) -> None:
         self._tasks = tasks
-        self._arguments: dict[str, Thaw] = {}
-        self._results: dict[str, Thaw] = {}
+        self._arguments: dict[str, Decode] = {}
+        self._results: dict[str, Decode] = {}
 
-    def arguments(self, task: str) -> Thaw:
-        thaw = self._arguments.get(task)
-        if thaw is None and task in self._tasks:
+    def arguments(self, task: str) -> Decode:
+        decode = self._arguments.get(task)
+        if decode is None and task in self._tasks:
             signature = self._tasks[task].signature
-            thaw = self._arguments[task] = _Lenient(signature.named, signature.secrets)
-        return thaw or codec.decode
+            decode = self._arguments[task] = _Lenient(signature.named, signature.secrets)
+        return decode or codec.decode
 
-    def result(self, task: str) -> Thaw:
-        thaw = self._results.get(task)
-        if thaw is None and task in self._tasks:
+    def result(self, task: str) -> Decode:
+        decode = self._results.get(task)
+        if decode is None and task in self._tasks:
             signature = self._tasks[task].signature
-            thaw = self._results[task] = _Lenient(signature.decode_result, signature.result_secrets)
-        return thaw or codec.decode
+            decode = self._results[task] = _Lenient(signature.decode_result, signature.result_secrets)
+        return decode or codec.decode
 
 
 class _Lenient:
     """Reads stored JSON of one task, and knows what in it is secret."""
 
-    __slots__ = ("_thaw", "marked")
+    __slots__ = ("_decode", "marked")
 
-    def __init__(self, thaw: Thaw, marked: Marked) -> None:
-        self._thaw, self.marked = thaw, marked
+    def __init__(self, decode: Decode, marked: Marked) -> None:
+        self._decode, self.marked = decode, marked
 
     def __call__(self, text: str) -> Any:
         try:
-            return self._thaw(text)
+            return self._decode(text)
         except PayloadError:
             return codec.decode(text)

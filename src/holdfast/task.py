@@ -1,4 +1,4 @@
-"""A task: a function that can be enqueued. Calling it runs it, as before."""
+"""A task: a function that can be enqueued. Callbacks it runs it, as before."""
 
 from __future__ import annotations
 

@@ -99,8 +99,8 @@ def job(id: str, state: State = State.SUCCEEDED, attempt: int = 1, error: str = 
     at = datetime.now(UTC)
     errors = (Attempt(at, 1, error, "", ""),) if error else ()
     return Job(
-        id=id, task="t", queue="q", state=state, priority=1, attempt=attempt, attempts_max=3, token=1, arguments="{}",
-        created_at=at, thaw_arguments=str, thaw_result=str, error=error or None, errors=errors,
+        id=id, task="t", queue="q", state=state, priority=1, attempt=attempt, attempts_max=3, token=1,
+        created_at=at, error=error or None, errors=errors,
     )  # fmt: skip
 
 

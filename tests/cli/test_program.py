@@ -13,7 +13,7 @@ import pytest
 import typer
 
 import holdfast
-from holdfast.cli import trials
+from holdfast.cli import demo_torture
 from holdfast.cli.program import app
 from tests.cli.conftest import Run, assert_one_line, environment, start
 
@@ -114,7 +114,7 @@ def test_torture_passes_its_flags_on(cli: Run, monkeypatch: pytest.MonkeyPatch) 
         given.update(flags)
         return 1
 
-    monkeypatch.setattr(trials, "_package", lambda name: types.SimpleNamespace(run=run))
+    monkeypatch.setattr(demo_torture, "_package", lambda name: types.SimpleNamespace(run=run))
     assert cli("torture", "--kills", "5", "--seed", "3", "--workers", "2", "--dir", "d", "--json").code == 1
     flags = {"minutes": None, "kills": 5, "seed": 3, "workers": 2, "enqueuers": None, "url_dir": "d", "json": True}
     assert given == {**flags, "on": "sqlite", "url": None, "chaos": None, "times": None}

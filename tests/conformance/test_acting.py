@@ -122,7 +122,7 @@ def test_deleting_takes_everything_along(store: World) -> None:
     job = store.add.using(tags=["a", "b"], key="k", attempts=1).enqueue(1)
     store.app.fail(store.claim(), "broken")
     store.app.delete(job.id)
-    for table in ("job", "body", "event", "error", "tag", "key", "ready", "finished"):
+    for table in ("job", "job_spec", "event", "error", "tag", "key", "ready", "finished"):
         assert store.rows(f"SELECT count(*) FROM holdfast_{table}") == [(0,)], table
 
 

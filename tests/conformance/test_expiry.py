@@ -7,10 +7,11 @@ import pytest
 from holdfast import Job, Lease, LeaseLost, State
 from holdfast.domain.bounds import EXPIRE_BATCH_MAX
 from holdfast.domain.job import Claimed
-from holdfast.store import claim
-from holdfast.store.op import Moment, Op
+from holdfast.store import claim, workers
+from holdfast.store.op import Moment, Op, Row
 from tests.conformance.world import World
 
+BEAT_ALONE = {"sqlite": ["beat", "commit"], "postgresql": ["commit", "beat"]}
 LEASE = 10.0
 
 
@@ -135,9 +136,9 @@ def test_more_dead_leases_than_one_batch_are_all_taken_back(store: World) -> Non
     count = EXPIRE_BATCH_MAX + 5
 
     def take_all(moment: Moment) -> Op[list[Claimed]]:
-        worker = yield from claim.register(moment, "doomed", "host", 1, 10_000_000, by_hand=False)
-        lanes = yield from claim.lanes(None, None)
-        return (yield from claim.claim(moment, claim.Holder(worker, "doomed", 10_000_000), lanes, count))
+        worker = yield from workers.register(moment, "doomed", "host", 1, 10_000_000, by_hand=False)
+        lanes = yield from claim.ready_lanes(None, None)
+        return (yield from claim.claim(moment, claim.Holder(worker, "doomed", 10_000_000), lanes, count)).jobs
 
     store.app.enqueue_many(store.add.bind(n) for n in range(count))
     assert len(store.app.store.write(take_all)) == count
@@ -147,16 +148,35 @@ def test_more_dead_leases_than_one_batch_are_all_taken_back(store: World) -> Non
     assert store.app.stats() == {"add": {"ready": count}}
 
 
-def test_a_beat_that_comes_true_after_the_next_one_does_not_turn_the_clock_back(store: World) -> None:
+def test_a_beat_that_is_executed_after_the_next_one_does_not_set_the_clock_back(store: World) -> None:
     """Its client has given it up and gone on."""
-    first = store.app.store.write(lambda moment: claim.register(moment, "w", "host", 1, 10_000_000, by_hand=False))
+
+    def statement(moment: Moment) -> Op[list[Row]]:
+        rows: list[Row] = yield workers.Beat(first, known).alone(moment).statement
+        return rows
+
+    first = store.app.store.write(lambda moment: workers.register(moment, "w", "host", 1, 10_000_000, by_hand=False))
     known = store.rows("SELECT beat_tick FROM holdfast_worker")[0][0]
     store.clock.advance(1)
-    assert store.app.store.write(lambda moment: claim.beat(moment, first, known))
+    assert store.app.store.write(statement)
     before = store.everything()
     store.clock.advance(1)
-    assert not store.app.store.write(lambda moment: claim.beat(moment, first, known))
+    assert not store.app.store.write(statement)
     assert store.everything() == before
+
+
+def test_a_beat_by_itself_is_one_statement_or_else_a_transaction_that_tells_whether_the_worker_is_there(store: World) -> None:
+    first = store.app.store.write(lambda moment: workers.register(moment, "w", "host", 1, 10_000_000, by_hand=False))
+    known = store.rows("SELECT beat_tick FROM holdfast_worker")[0][0]
+    seen: list[str] = []
+    store.app.store.probe = seen.append
+    store.clock.advance(1)
+    tick = store.app.store.write(workers.Beat(first, known))
+    assert (tick, seen) == (store.clock.tick(), ["begin", *BEAT_ALONE[store.app.store.dialect], "committed"])
+    store.clock.advance(1)
+    assert store.app.store.write(workers.Beat(first, known)) == store.clock.tick()  # its reply was lost: the beat is not the last
+    store.app.store.probe = None
+    assert store.app.store.write(workers.Beat(first + 1, known)) is None
 
 
 def test_a_holder_of_the_same_name_is_another_holder(store: World) -> None:

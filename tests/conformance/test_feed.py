@@ -18,8 +18,8 @@ from holdfast import Holdfast, IllegalMove, LeaseLost, SettingError, State
 from holdfast.domain.event import Event
 from holdfast.store import feed as feeding
 from holdfast.store.feed import Cursor, cursor_of, feed_end, feed_page
-from holdfast.store.postgres.place import SETTINGS_LOCAL
 from holdfast.store.postgres.schema import verbs
+from holdfast.store.postgres.url import SETTINGS_LOCAL
 from tests.conformance.world import World
 from tests.servers import plain
 
@@ -330,7 +330,7 @@ def test_a_long_transaction_elsewhere_does_not_make_each_look_longer(store: Worl
     here = store.app.store.read(lambda _: feed_end())
     fresh = store.add.enqueue(1)
     there = store.app.store.read(lambda _: feed_end())
-    text = verbs("holdfast")["feed_near"].text
+    text = verbs("holdfast")["feed_few"].text
     for name, value in {**here._asdict(), "upto": there.since, "limit": 100}.items():
         text = text.replace(f":{name}::", f"'{value}'::")
     with psycopg.connect(plain(store.url)) as ours:

@@ -29,7 +29,7 @@ def say(world: World, lease: Any, *numbers: int) -> None:
     """As the job's own code would, all in one transaction."""
     said = [("word", world.clock.now(), f'{{"n":{number}}}') for number in numbers]
     report = Report(seq=lease.seq, token=lease.token, lane=1, attempt=1, events=said)
-    assert world.app.store.write(lambda moment: settle(moment, [report])) == set()
+    assert world.app.store.write(lambda moment: settle(moment, [report])).lost == set()
 
 
 def words(events: list[Event]) -> list[int]:
@@ -195,7 +195,7 @@ def test_many_followers_cost_one_question(store: World) -> None:
         return await asyncio.gather(*every)
 
     assert asyncio.run(follow()) == [[1, 2]] * 300
-    commits, questions = asked.count("committed"), asked.count("changed")
+    commits, questions = asked.count("committed"), asked.count("changed_jobs")
     assert commits == len(jobs)
     assert 1 <= questions <= commits * 3, "one for all of them after a commit, and again for those that come late"
     assert asked.count("events") + asked.count("log_of") == 0, "nobody looks for himself"

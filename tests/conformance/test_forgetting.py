@@ -88,7 +88,7 @@ def test_an_idle_worker_beats_without_asking_for_anything_else_and_forgets_once_
 
     def listen(what: str) -> None:
         turns[-1].append(what)
-        if what == "idle":
+        if what == "work_to_do":
             looked.set()
         if what == "committed":
             if "forget_workers" in turns[-1]:
@@ -105,7 +105,7 @@ def test_an_idle_worker_beats_without_asking_for_anything_else_and_forgets_once_
         beaten.clear()
         store.clock.advance(11)  # a third of the lease
         assert beaten.wait(20)
-        return {what for turn in turns if "beat" in turn for what in turn} - {"idle", "commit"}
+        return {what for turn in turns if "beat" in turn for what in turn} - {"work_to_do", "commit"}
 
     store.app.store.probe = listen
     with working(store.app, lease=30):

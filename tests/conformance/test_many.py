@@ -18,10 +18,8 @@ from holdfast.testing.crash import Crash, CrashPoint
 from tests.conformance.world import World
 
 COUNT = ENQUEUE_BATCH_MAX * 2 + 5
-WRITES = {"sqlite": "add_bodies", "postgresql": "add_many"}
+WRITES = {"sqlite": "add_alike_specs", "postgresql": "add_alike"}
 """The statement that writes a chunk."""
-AT_ONCE = {"sqlite": 1, "postgresql": 2}
-"""How many are written at a time."""
 
 
 def test_a_generator_is_read_chunk_by_chunk_while_the_chunk_before_is_committed(store: World) -> None:
@@ -34,8 +32,7 @@ def test_a_generator_is_read_chunk_by_chunk_while_the_chunk_before_is_committed(
             yield store.add.bind(n)
 
     batch = store.app.enqueue_many(source())
-    made = AT_ONCE[store.app.store.dialect]
-    assert [had >= part * ENQUEUE_BATCH_MAX for part, had in enumerate(stored, -made)] == [True, True, True]
+    assert [had >= part * ENQUEUE_BATCH_MAX for part, had in enumerate(stored, -1)] == [True, True, True]
     assert len(batch) == batch.created == COUNT
     assert len(set(batch.ids)) == COUNT
     assert [job.id for job in store.app.jobs(limit=1_000, newest=False)] == list(batch.ids[:1_000])
@@ -48,7 +45,7 @@ def test_every_job_of_a_bulk_has_an_id_that_all_who_ask_find_it_by(store: World)
     for at in (0, 1, ENQUEUE_BATCH_MAX - 1, ENQUEUE_BATCH_MAX, COUNT - 1, COUNT, 2 * COUNT - 1):
         assert argument(store, ids[at]) == at % COUNT
         assert [event.kind for event in store.app.events(ids[at])] == ["enqueued"]
-    some = store.app.store.read(lambda _: browse.jobs_by_id(ids[2::1000], store.app.registry.names))
+    some = store.app.store.read(lambda _: browse.jobs_by_id(ids[2::1000], store.app.registry.decoders))
     assert sorted(some) == sorted(ids[2::1000])
     assert store.app.cancel(ids[3]).state is State.CANCELLED
     store.app.retry(ids[3])
@@ -117,8 +114,8 @@ def test_a_chunk_that_cannot_be_written_ends_it_and_those_before_are_kept(store:
     with CrashPoint(store.app, at=WRITES[store.app.store.dialect], nth=nth), pytest.raises(Crash):
         store.app.enqueue_many(source())
     assert store.app.stats() == {"add": {"ready": 1 + (nth - 1) * ENQUEUE_BATCH_MAX}}
-    assert len(read) <= (nth + AT_ONCE[store.app.store.dialect]) * ENQUEUE_BATCH_MAX
-    assert not [each for each in threading.enumerate() if each.name.startswith("holdfast-ahead")]
+    assert len(read) <= (nth + 1) * ENQUEUE_BATCH_MAX
+    assert not [each for each in threading.enumerate() if each.name.startswith("holdfast-bulk")]
 
 
 @pytest.mark.parametrize("nth", [1, 3])

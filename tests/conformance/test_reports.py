@@ -21,7 +21,9 @@ def ended(lease: Lease, outcome: Succeeded | Failed | Released | Skipped) -> Rep
 
 
 def write(store: World, *reports: Report) -> set[int]:
-    return store.app.store.write(lambda moment: write_reports(moment, reports))
+    settled = store.app.store.write(lambda moment: write_reports(moment, reports))
+    assert settled.busy == set()
+    return settled.lost
 
 
 def test_what_was_said_before_the_end_comes_before_it(store: World) -> None:

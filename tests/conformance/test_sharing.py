@@ -11,7 +11,7 @@ import pytest
 from holdfast import Conflict, IllegalMove, Job, Key, StoreUnavailable
 from holdfast.store import commits as sharing
 from holdfast.store.commits import Entry, ThreadEntry
-from holdfast.store.op import Make, Moment, Op, Statement
+from holdfast.store.op import Moment, Op, Operation, Statement
 from tests.conformance.world import World
 from tests.store.inside import commits_of, trouble, waiting
 
@@ -93,7 +93,7 @@ def test_a_caller_that_breaks_half_way_leaves_nothing_half_written(store: World,
         yield Statement("add_lane", {"queue": "half", "task": "written"})
         raise RuntimeError("broken in the middle")
 
-    make: Make[None] = broken
+    make: Operation[None] = broken
     answers = Crowd(store).run(lambda: store.add.enqueue(1), lambda: store.app.store.write(make), lambda: store.add.enqueue(2))
     assert [type(answer) for answer in answers] == [Job, RuntimeError, Job]
     assert store.rows("SELECT queue FROM holdfast_lane") == [("default",)]
@@ -105,7 +105,7 @@ def test_an_error_of_the_database_itself_is_told_to_all_who_shared_the_transacti
         raise trouble(store.app, "disk I/O error")
 
     before = store.everything()
-    make: Make[None] = impossible
+    make: Operation[None] = impossible
     answers = Crowd(store).run(lambda: store.add.enqueue(1), lambda: store.app.store.write(make))
     assert [type(answer) for answer in answers] == [StoreUnavailable, StoreUnavailable]
     assert store.everything() == before

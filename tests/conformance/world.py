@@ -107,7 +107,7 @@ TABLES = (
     "counter",
     "lane",
     "job",
-    "body",
+    "job_spec",
     "ready",
     "scheduled",
     "running",

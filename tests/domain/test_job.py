@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.domain.bounds import ID_CHARS_MAX
-from holdfast.domain.codec import decode
 from holdfast.domain.job import Job, Lease, check_id, micros_of, moment_of
 from holdfast.domain.states import FINAL, State
 from holdfast.errors import SettingError
@@ -19,8 +18,7 @@ from holdfast.errors import SettingError
 def job(**fields: Any) -> Job:
     given: dict[str, Any] = {
         "id": "0" * 16 + "0123456789abcdef", "task": "t", "queue": "q", "state": State.READY, "priority": 100, "attempt": 0,
-        "attempts_max": 3, "token": 0, "arguments": '{"a":1}', "created_at": moment_of(0), "thaw_arguments": decode,
-        "thaw_result": decode,
+        "attempts_max": 3, "token": 0, "arguments_json": '{"a":1}', "created_at": moment_of(0),
     }  # fmt: skip
     return Job(**{**given, **fields})
 
@@ -39,11 +37,11 @@ def test_handles_are_sixteen_hex_digits() -> None:
     assert int(job(id="my own").handle, 16)
 
 
-def test_arguments_and_results_are_thawed_when_asked_for() -> None:
+def test_arguments_and_results_are_decoded_when_asked_for() -> None:
     assert job().arguments == {"a": 1}
     assert (job().result, job().result_json) == (None, None)
-    assert job(result="[1]").result == [1]
-    assert (job(arguments=None).arguments, job(arguments=None).arguments_json) == ({}, "{}")
+    assert job(result_json="[1]").result == [1]
+    assert (job(arguments_json="{}").arguments, job(arguments_json="{}").arguments_json) == ({}, "{}")
     assert job().arguments_json == '{"a":1}'
 
 

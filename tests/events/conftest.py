@@ -39,10 +39,10 @@ def telling(world: World, job: Job | str | None = None) -> list[Job]:
 def check_told(rows: Rows) -> None:
     """Every end of a job with a callback is told by one job, and nothing else is."""
     ends = rows(
-        "SELECT body.id, count(*) FROM holdfast_body AS body JOIN holdfast_event AS event ON event.job = body.seq"
+        "SELECT body.id, count(*) FROM holdfast_job_spec AS body JOIN holdfast_event AS event ON event.job = body.seq"
         " WHERE body.callback IS NOT NULL AND event.kind IN ('succeeded', 'failed', 'cancelled', 'skipped') GROUP BY body.id"
     )
-    told = rows("SELECT parent, count(*) FROM holdfast_body WHERE id LIKE 'msg_%' GROUP BY parent")
+    told = rows("SELECT parent, count(*) FROM holdfast_job_spec WHERE id LIKE 'msg_%' GROUP BY parent")
     assert sorted(ends) == sorted(told)
 
 

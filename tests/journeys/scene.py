@@ -142,8 +142,8 @@ class Scene:
     def written(self, job: Job) -> tuple[Any, ...]:
         """Every byte that the database has about a job."""
         events: list[Event] = list(self.app.events(job.id))
-        seq = self.query("SELECT seq FROM holdfast_browse WHERE id = ?", job.id)[0][0]
-        tables = ("browse", "running", "ready", "scheduled", "finished")
+        seq = self.query("SELECT seq FROM holdfast_full_job WHERE id = ?", job.id)[0][0]
+        tables = ("full_job", "running", "ready", "scheduled", "finished")
         rows = [self.query(f"SELECT * FROM holdfast_{table} WHERE seq = ?", seq) for table in tables]
         return events, rows, self.query("SELECT * FROM holdfast_error WHERE job = ?", seq)
 

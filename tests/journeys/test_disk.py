@@ -112,7 +112,7 @@ def test_a_full_disk_acknowledges_nothing_and_goes_on_when_there_is_space(crampe
     (tmp_path / "stop").touch()
     assert player.wait() == 0, player.log
     acknowledged = {line.ids[0] for line in read(str(cramped.ledgers)) if line.what == "ok"}
-    assert {id for (id,) in cramped.query("SELECT id FROM holdfast_browse")} == acknowledged
+    assert {id for (id,) in cramped.query("SELECT id FROM holdfast_full_job")} == acknowledged
     errors = {line.error or "" for line in read(str(cramped.ledgers)) if line.what == "fail"}
     for error in errors:
         assert str(cramped.path) in error

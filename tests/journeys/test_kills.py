@@ -8,7 +8,7 @@ import time
 
 from holdfast import Job, State
 from holdfast.domain.bounds import EXPIRE_BATCH_MAX
-from holdfast.store import claim
+from holdfast.store import claim, workers
 from holdfast.store.op import Moment, Op
 from tests.journeys import tasks
 from tests.journeys.scene import Scene
@@ -115,10 +115,10 @@ def test_an_expired_row_is_found_behind_any_number_of_living_ones(scene: Scene) 
 def _hold(scene: Scene, name: str, count: int, beats_until: int) -> None:
     def make(moment: Moment) -> Op[None]:
         beaten = moment._replace(tick=beats_until)
-        worker = yield from claim.register(beaten, name, "host", 1, 500_000, by_hand=False)
-        lanes = yield from claim.lanes(None, None)
+        worker = yield from workers.register(beaten, name, "host", 1, 500_000, by_hand=False)
+        lanes = yield from claim.ready_lanes(None, None)
         claimed = yield from claim.claim(moment, claim.Holder(worker, name, 500_000), lanes, count)
-        assert len(claimed) == count
+        assert len(claimed.jobs) == count
 
     scene.app.store.write(make)
 

@@ -16,31 +16,32 @@ from holdfast.torture.checker import CHECKS, database_sound, judge
 from holdfast.torture.evidence import Evidence, gather
 from holdfast.torture.run import plan_of
 
-_A_GLANCE = "(SELECT seq FROM holdfast_browse WHERE task LIKE '%.glance' AND state = 'succeeded' LIMIT 1)"
-_A_BULK_JOB = "(SELECT seq FROM holdfast_browse WHERE json_extract(arguments, '$.call') = '{bulk}')"
+_A_GLANCE = "(SELECT seq FROM holdfast_full_job WHERE task LIKE '%.glance' AND state = 'succeeded' LIMIT 1)"
+_A_BULK_JOB = "(SELECT seq FROM holdfast_full_job WHERE json_extract(arguments, '$.call') = '{bulk}')"
 
 # Each line is a fault that a broken engine could leave behind.
 DAMAGE = {
-    "acknowledged jobs are never lost": [f"UPDATE holdfast_moved SET state = 'running' WHERE seq = {_A_GLANCE}"],
+    "acknowledged jobs are never lost": [f"UPDATE holdfast_job_state SET state = 'running' WHERE seq = {_A_GLANCE}"],
     "every job was asked for, once": [
-        f"""UPDATE holdfast_body SET arguments = '{{{{"call":"nobody-1"}}}}' WHERE seq = {_A_GLANCE}"""
+        f"""UPDATE holdfast_job_spec SET arguments = '{{{{"call":"nobody-1"}}}}' WHERE seq = {_A_GLANCE}"""
     ],
     "a bulk request is all or nothing": [
-        f"UPDATE holdfast_body SET arguments = '{{{{}}}}' WHERE seq = {_A_BULK_JOB}",
+        f"UPDATE holdfast_job_spec SET arguments = '{{{{}}}}' WHERE seq = {_A_BULK_JOB}",
     ],
     "a rolled back request leaves nothing": ["INSERT INTO torture_order VALUES ('{rolled_back}')"],
     "a caller's rows and jobs commit together": ["DELETE FROM torture_order WHERE call = '{committed}'"],
     "a key has one job, and every caller its id": [
-        "UPDATE holdfast_body SET key = (SELECT min(key) FROM holdfast_body) WHERE key = (SELECT max(key) FROM holdfast_body)"
+        "UPDATE holdfast_job_spec SET key = (SELECT min(key) FROM holdfast_job_spec)"
+        " WHERE key = (SELECT max(key) FROM holdfast_job_spec)"
     ],
     "a job ends once, under its current token": [
-        f"""UPDATE holdfast_moved SET result = '{{{{"call":"other","token":1}}}}' WHERE seq = {_A_GLANCE}"""
+        f"""UPDATE holdfast_job_state SET result = '{{{{"call":"other","token":1}}}}' WHERE seq = {_A_GLANCE}"""
     ],
     "effects committed with a job happen once": ["INSERT INTO torture_effect SELECT call, token FROM torture_effect LIMIT 1"],
-    "no job runs more often than it may": [f"UPDATE holdfast_body SET attempts_max = 0 WHERE seq = {_A_GLANCE}"],
+    "no job runs more often than it may": [f"UPDATE holdfast_job_spec SET attempts_max = 0 WHERE seq = {_A_GLANCE}"],
     "every job ends as its code decided": [
-        f"UPDATE holdfast_body SET attempts_max = 99 WHERE seq = {_A_GLANCE}",
-        f"UPDATE holdfast_moved SET state = 'failed' WHERE seq = {_A_GLANCE}",
+        f"UPDATE holdfast_job_spec SET attempts_max = 99 WHERE seq = {_A_GLANCE}",
+        f"UPDATE holdfast_job_state SET state = 'failed' WHERE seq = {_A_GLANCE}",
     ],
     "event logs are gapless and legal": [f"DELETE FROM holdfast_event WHERE number = 2 AND job = {_A_GLANCE}"],
     "the tables agree with the jobs": [f"DELETE FROM holdfast_finished WHERE seq = {_A_GLANCE}"],

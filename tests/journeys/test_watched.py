@@ -27,7 +27,7 @@ from chaos.verdict import gather, judge
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast import Context, Event, Holdfast, Retry, Task
-from holdfast.client.lots import LOT_MAX, job_lots
+from holdfast.client.event_batches import LOT_MAX, job_batches
 from holdfast.web import WebSettings, create_app
 from tests.journeys.test_verdict import PROMISES
 from tests.servers import migrated_database, plain, shared_url
@@ -193,7 +193,7 @@ def test_to_watch_never_writes(app: Holdfast, url: str) -> None:
         with server.client.stream("GET", f"/api/jobs/{waiting.id}/events", headers=STREAM) as answer:
             assert any("scheduled" in line for line in answer.iter_lines() if line)
         app.store.probe = None
-        assert "events" in written or "log_of" in written
+        assert "events" in written or "job_log" in written
         assert not {"begin", "commit"} & set(written)
         assert everything(url) == before
 
@@ -234,7 +234,7 @@ async def follow_and_count(app: Holdfast, id: str) -> None:
     await asyncio.to_thread(app.worker(concurrency=1).run_until_empty)
     last = (await app.aget(id)).event_count  # type: ignore[union-attr]
     held = living_events()
-    lots, events = await job_lots(app, id, 0), app.aevents(id, follow=True)
+    lots, events = await job_batches(app, id, 0), app.aevents(id, follow=True)
     read = 0
     while read < last:
         lot = await lots.next(PATIENCE)

@@ -63,7 +63,7 @@ class SqliteGround(Ground):
         with closing(sqlite3.connect(_path(url))) as connection:
             found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'holdfast%' ORDER BY 1")
             tables = {name: sorted(connection.execute(f"SELECT * FROM {name}"), key=repr) for (name,) in found.fetchall()}
-        tables.pop("holdfast_place", None)  # every file has a mark of its own
+        tables.pop("holdfast_identity", None)  # every file has a mark of its own
         tables["holdfast_worker"] = [(*row[:3], *row[4:]) for row in tables.get("holdfast_worker", [])]
         return tables
 
@@ -92,7 +92,7 @@ class PostgresGround(Ground):
         self._connection = psycopg.connect(url, autocommit=True)
         query = "SELECT relname FROM pg_class WHERE relnamespace = 'holdfast'::regnamespace AND relkind = 'r' ORDER BY 1"
         names = [name for (name,) in self._connection.execute(query).fetchall()]
-        self._tables = [name for name in names if name not in ("life", "migration", "place")]
+        self._tables = [name for name in names if name not in ("server_epoch", "migration", "identity")]
         self._kept = False
 
     def copy(self) -> str:
@@ -112,7 +112,7 @@ class PostgresGround(Ground):
 
     def dump(self, url: str) -> Dump:
         lanes = {lane: (queue, task) for lane, queue, task in self._rows("SELECT lane, queue, task FROM holdfast.lane")}
-        jobs = {seq: place for place, (seq,) in enumerate(self._rows("SELECT seq FROM holdfast.body ORDER BY 1"), 1)}
+        jobs = {seq: place for place, (seq,) in enumerate(self._rows("SELECT seq FROM holdfast.job_spec ORDER BY 1"), 1)}
         workers = {id: place for place, (id,) in enumerate(self._rows("SELECT id FROM holdfast.worker ORDER BY 1"), 1)}
         numbers: dict[str, dict[Any, Any]] = {"lane": lanes, "seq": jobs, "job": jobs, "worker": workers}
         return {table: self._table(table, {**numbers, "id": workers} if table == "worker" else numbers) for table in self._tables}

@@ -91,7 +91,7 @@ def narrow_tables(rows: Rows) -> Iterator[str]:
 def logs(rows: Rows) -> Iterator[str]:
     """Events are numbered 1..n, make a legal walk that ends in the job's state, and account for attempt and token."""
     log: dict[int, list[tuple[int, str]]] = defaultdict(list)
-    for job, scheduled_for in rows("SELECT seq, scheduled_for FROM holdfast_body"):
+    for job, scheduled_for in rows("SELECT seq, scheduled_for FROM holdfast_job_spec"):
         log[job].append((1, EVENTS["enqueue" if scheduled_for is None else "schedule"]))
     for job, number, kind in rows("SELECT job, number, kind FROM holdfast_event ORDER BY job, number"):
         log[job].append((number, kind))
@@ -131,15 +131,15 @@ def walk(kinds: list[str]) -> tuple[State | None, int, int, str]:
 
 def orphans(rows: Rows) -> Iterator[str]:
     """Nothing is left of a job that is gone, and nothing of a job that was half written."""
-    for table, column in (("event", "job"), ("error", "job"), ("tag", "seq"), ("moved", "seq"), ("ready", "seq")):
-        left = rows(f"SELECT {column} FROM holdfast_{table} WHERE {column} NOT IN (SELECT seq FROM holdfast_body)")
+    for table, column in (("event", "job"), ("error", "job"), ("tag", "seq"), ("job_state", "seq"), ("ready", "seq")):
+        left = rows(f"SELECT {column} FROM holdfast_{table} WHERE {column} NOT IN (SELECT seq FROM holdfast_job_spec)")
         if left:
             yield f"{table}: rows of jobs that do not exist: {left}"
     for query, what in (
         ("SELECT seq FROM holdfast_running WHERE worker NOT IN (SELECT id FROM holdfast_worker)", "leases without a worker"),
         (
-            "SELECT key FROM holdfast_key WHERE ended IS NULL AND NOT EXISTS (SELECT 1 FROM holdfast_body AS body"
-            " WHERE body.seq = holdfast_key.seq AND body.id = holdfast_key.id AND body.key = holdfast_key.key)",
+            "SELECT key FROM holdfast_key WHERE ended IS NULL AND NOT EXISTS (SELECT 1 FROM holdfast_job_spec AS spec"
+            " WHERE spec.seq = holdfast_key.seq AND spec.id = holdfast_key.id AND spec.key = holdfast_key.key)",
             "keys without their job",
         ),
     ):

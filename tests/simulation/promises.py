@@ -285,11 +285,13 @@ def nothing_is_read_before_the_lock_is_held(world: World) -> None:
 def a_crash_leaves_nothing_half_written(world: World) -> None:
     world.add.enqueue(0)
     before = world.everything()
-    with CrashPoint(world.app, at="add_ready"):
+    at = {"sqlite": "list_ready", "postgresql": "add_jobs"}[world.app.store.dialect]
+    with CrashPoint(world.app, at=at) as point:
         try:
-            world.app.enqueue_many(world.add.using(tags=["x"]).bind(n) for n in range(2))
+            world.app.enqueue_many(world.add.using(tags=["x"], key=("k", n)).bind(n) for n in range(2))
         except Crash:
             pass
+    assert point.hit
     assert world.everything() == before
 
 
@@ -357,7 +359,7 @@ def an_end_is_told_of(world: World) -> None:
     world.app.claim(queues=["nowhere"])
     asked.using(id="replaced", key="k").enqueue(1)
     asked.using(id="open", key=Key("k", conflict="replace")).enqueue(1)
-    told = world.rows("SELECT parent FROM holdfast_body WHERE parent IS NOT NULL ORDER BY seq")
+    told = world.rows("SELECT parent FROM holdfast_job_spec WHERE parent IS NOT NULL ORDER BY seq")
     assert told == [("finished",), ("cancelled",), ("lost",), ("replaced",)]
 
 

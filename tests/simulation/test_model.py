@@ -172,18 +172,16 @@ class EngineAgainstModel(RuleBasedStateMachine):
 
     @invariant()
     def agree(self) -> None:
-        query = (
-            "SELECT body.id, job.state, job.attempt, job.token FROM holdfast_job AS job JOIN holdfast_body AS body USING (seq)"
-        )
+        query = "SELECT id, state, attempt, token FROM holdfast_job"
         assert {id: rest for id, *rest in self.rows(query)} == {
             job.id: [job.state, job.attempt, job.token] for job in self.model.jobs.values()
         }
 
     @invariant()
     def logs_agree(self) -> None:
-        first = "SELECT id, CASE WHEN scheduled_for IS NULL THEN 'enqueued' ELSE 'scheduled' END FROM holdfast_body"
+        first = "SELECT id, CASE WHEN scheduled_for IS NULL THEN 'enqueued' ELSE 'scheduled' END FROM holdfast_job_spec"
         logs = {id: [kind] for id, kind in self.rows(first)}
-        events = "SELECT body.id, event.kind FROM holdfast_event AS event JOIN holdfast_body AS body ON body.seq = event.job"
+        events = "SELECT body.id, event.kind FROM holdfast_event AS event JOIN holdfast_job_spec AS body ON body.seq = event.job"
         for id, kind in self.rows(f"{events} ORDER BY event.job, event.number"):
             logs[id].append(kind)
         assert logs == {job.id: job.log for job in self.model.jobs.values()}

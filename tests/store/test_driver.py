@@ -212,7 +212,7 @@ def test_an_operation_that_raises_anything_leaves_nothing_behind(app: Holdfast, 
 # Interrupted
 
 
-@pytest.mark.parametrize("step", ["begin", "add_bodies", "commit"])
+@pytest.mark.parametrize("step", ["begin", "add_alike_specs", "commit"])
 def test_a_leader_that_is_interrupted_acknowledges_nobody(app: Holdfast, path: str, step: str) -> None:
     app.migrate()
     task = app.task_named("double")
@@ -290,6 +290,7 @@ def test_a_caller_that_is_interrupted_while_it_waits_does_not_take_the_lead_with
     """Ctrl-C in the main thread, while another thread leads: the next to lead would be one who has gone."""
     app.migrate()
     task = app.task_named("double")
+    task.enqueue(0)  # makes its lane
     gate = Gate(app, callers=3, at="commit")
     hold = app.store.probe
     assert hold is not None
@@ -639,7 +640,7 @@ def test_an_error_in_a_read_does_not_lose_the_connection(app: Holdfast) -> None:
     app.migrate()
     for _ in range(20):
         with pytest.raises(LookupError):
-            app.store.read(lambda _: browse.demand("nobody", app.registry.names))
+            app.store.read(lambda _: browse.demand("nobody", app.registry.decoders))
     assert len(sqlite_store(app)._readers) <= driver.READERS_MAX
 
 

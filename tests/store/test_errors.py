@@ -19,7 +19,7 @@ import pytest
 
 from holdfast import Holdfast, HoldfastError, Key, PayloadError, Retry, SettingError, StoreUnavailable, Task, UnknownTask
 from holdfast.domain.bounds import NAME_CHARS_MAX
-from holdfast.store.sqlite.place import NETWORK_FILE_SYSTEMS, file_system_of, parse_mountinfo
+from holdfast.store.sqlite.file import NETWORK_FILE_SYSTEMS, file_system_of, parse_mountinfo
 from tests.store.inside import sqlite_store
 
 NAIVE = datetime(2030, 1, 1)
@@ -421,7 +421,7 @@ print(analyse.enqueue("there is room again").state)
         assert "SQLITE_FULL" in said or "SQLITE_IOERR" in said
         assert "disk" in said
     assert (jobs, state) == ("1", "ready")
-    assert rows(path)["holdfast_body"] == before["holdfast_body"] + 1
+    assert rows(path)["holdfast_job_spec"] == before["holdfast_job_spec"] + 1
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
@@ -430,7 +430,7 @@ def test_a_network_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     mounts = parse_mountinfo(f"27 1 254:0 / / rw - ext4 /dev/vda rw\n40 27 0:41 / {tmp_path} rw - nfs4 server:/x rw\n")
     assert file_system_of(str(tmp_path / "jobs.db"), mounts) == "nfs4"
     assert "nfs4" in NETWORK_FILE_SYSTEMS
-    monkeypatch.setattr("holdfast.store.sqlite.place._mounts", lambda: mounts)
+    monkeypatch.setattr("holdfast.store.sqlite.file._mounts", lambda: mounts)
     refused(app_at(tmp_path / "jobs.db"), StoreUnavailable, "is on a network file system (nfs4)", "put it on a local disk")
     assert list(tmp_path.iterdir()) == []
 

@@ -21,13 +21,14 @@ from holdfast import Context, Holdfast, JobNotFound, SettingError, StoreUnavaila
 from holdfast.store.migrate import migrations
 from holdfast.store.op import Moment, Op, Statement
 from holdfast.store.postgres import listen, writer
-from holdfast.store.postgres.bell import Bell
+from holdfast.store.postgres.bounded import Bounded
 from holdfast.store.postgres.clock import ServerClock
-from holdfast.store.postgres.connection import Bounded, Connection
+from holdfast.store.postgres.connection import Connection
 from holdfast.store.postgres.driver import READERS_MAX, PostgresStore
 from holdfast.store.postgres.listen import Listener
-from holdfast.store.postgres.place import place_of
+from holdfast.store.postgres.notifier import Notifier
 from holdfast.store.postgres.schema import PACKAGE, statements
+from holdfast.store.postgres.url import location_of
 from tests.servers import Server, migrated_database, new_database, own_server
 from tests.store.inside import postgres_store
 from tests.until import until
@@ -92,11 +93,11 @@ def kill_connections(url: str) -> int:
     ],
 )
 def test_a_url_says_where(given: str, shown: str, schema: str, pooled: bool) -> None:
-    place = place_of(given)
-    assert (place.shown, place.schema, place.pooled) == (shown, schema, pooled)
-    assert "secret" not in repr(place)
-    assert "schema" not in place.conninfo
-    assert "pooler" not in place.conninfo
+    location = location_of(given)
+    assert (location.shown, location.schema, location.pooled) == (shown, schema, pooled)
+    assert "secret" not in repr(location)
+    assert "schema" not in location.conninfo
+    assert "pooler" not in location.conninfo
 
 
 @pytest.mark.parametrize("query", ["schema=Jobs", "schema=a-b", "schema=", "schema=pg_x", "pooler=statement", "nonsense=1"])
@@ -126,9 +127,9 @@ def test_a_server_that_is_not_there_is_named_in_one_line_at_once() -> None:
 
 
 def test_the_first_of_several_hosts_that_answers_is_used(url: str) -> None:
-    place = place_of(url)
-    socket = place.shown.rpartition(":")[0]
-    name = place.shown.rpartition("/")[2]
+    location = location_of(url)
+    socket = location.shown.rpartition(":")[0]
+    name = location.shown.rpartition("/")[2]
     with app_on(f"postgresql://postgres@/{name}?host=127.0.0.1,{socket}&port=1,5432") as app:
         enqueue(app)
     assert jobs(url) == 1
@@ -163,7 +164,7 @@ def test_a_pooler_that_takes_no_settings_is_recognised(url: str, monkeypatch: py
     monkeypatch.setattr(Bounded, "connect", classmethod(like_pgbouncer))
     with app_on(url) as app:
         enqueue(app)
-        assert postgres_store(app).place.pooled
+        assert postgres_store(app).location.pooled
     assert jobs(url) == 1
 
 
@@ -175,7 +176,7 @@ def test_a_statement_that_must_be_prepared_again_is(app: Holdfast, url: str, kin
 
     def unlucky(moment: Moment) -> Op[list[Any]]:
         tries.append("once more")
-        rows = yield Statement("lane_names")
+        rows: list[Any] = yield Statement("lane_names")
         if len(tries) == 1:
             raise kind("cached plan must not change result type")
         return rows
@@ -354,7 +355,7 @@ def test_a_commit_without_an_answer_is_looked_up(
         first.commits._crowd = 2  # of the last commit: so nobody commits alone
     job = enqueue(app)
     assert len(lost) == 1
-    assert ask(url, "SELECT id FROM holdfast.body") == [(job,)]
+    assert ask(url, "SELECT id FROM holdfast.job_spec") == [(job,)]
 
 
 def test_a_commit_whose_fate_nobody_knows_says_so(app: Holdfast, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -377,54 +378,85 @@ def test_another_server_is_not_asked_for_the_fate_of_a_commit(app: Holdfast, url
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("telling", [False, True])
-@pytest.mark.parametrize(("verb", "count"), [("add_job", 1), ("add_many", 7)])
+@pytest.mark.parametrize("notifies", [False, True])
 def test_a_single_statement_without_an_answer_is_kept_once(
-    app: Holdfast, url: str, monkeypatch: pytest.MonkeyPatch, verb: str, count: int, telling: bool, after: bool
+    app: Holdfast, url: str, monkeypatch: pytest.MonkeyPatch, notifies: bool, after: bool
 ) -> None:
-    enqueue(app)  # the lane is known from now on, so that what follows is a single statement
+    enqueue(app)  # there is a lane from now on, so that what follows is a single statement
     run, lost = Connection.run_alone, list[str]()
 
-    def losing(connection: Connection, statement: Statement, **options: Any) -> Any:
-        assert options["telling"] == telling
-        if lost or statement.verb != verb:
-            return run(connection, statement, **options)
+    def losing(connection: Connection, statement: Statement, notify: bool) -> Any:
+        assert notify == notifies
+        if lost:
+            return run(connection, statement, notify)
         lost.append(statement.verb)
         if after:
-            run(connection, statement, **options)
+            run(connection, statement, notify)
         connection.raw.close()
         raise psycopg.OperationalError("server closed the connection unexpectedly")
 
     monkeypatch.setattr(Connection, "run_alone", losing)
-    monkeypatch.setattr(Bell, "takes_word", lambda _: telling)
-    task = app.task_named("work")
-    ids = [enqueue(app)] if count == 1 else app.enqueue_many(task.bind(number) for number in range(count)).ids
-    assert lost == [verb]
-    assert jobs(url) == ask(url, "SELECT count(*) FROM holdfast.ready")[0][0] == 1 + count
+    monkeypatch.setattr(Notifier, "take_over", lambda _: notifies)
+    id = enqueue(app)
+    assert lost == ["add_job"]
+    assert jobs(url) == ask(url, "SELECT count(*) FROM holdfast.ready")[0][0] == 2
+    assert app.get(id) is not None
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_bulk_whose_commit_is_not_answered_is_kept_once(
+    app: Holdfast, url: str, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    enqueue(app)
+    lost = lose_commits(monkeypatch, url, after)
+    ids = app.enqueue_many(app.task_named("work").bind(number) for number in range(7)).ids
+    assert len(lost) == 1
+    assert jobs(url) == ask(url, "SELECT count(*) FROM holdfast.ready")[0][0] == 8
     assert all(app.get(id) is not None for id in ids)
 
 
-@pytest.mark.parametrize("count", [1, 7])
+def test_the_fate_of_a_transaction_that_asked_for_nothing_can_be_looked_up(
+    app: Holdfast, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its number is asked for before its commit is sent, although none of its statements waits for an answer."""
+    app.migrate()
+    lost = lose_commits(monkeypatch, url, after=True)
+
+    def silent(_: Moment) -> Op[str]:
+        yield Statement("forget_notices")
+        return "done"
+
+    assert app.store.write(silent) == "done"
+    assert len(lost) == 1
+
+
 def test_a_number_that_is_taken_does_not_say_that_a_lost_statement_was_kept(
-    app: Holdfast, url: str, monkeypatch: pytest.MonkeyPatch, count: int
+    app: Holdfast, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a server that took over the rows of another, but not its sequences."""
     enqueue(app)
     ask(url, "SELECT setval('holdfast.job_seq', 1, false)")
     run, lost = Connection.run_alone, list[str]()
 
-    def losing(connection: Connection, *statements: Statement, **options: Any) -> Any:
+    def losing(connection: Connection, statement: Statement, notify: bool) -> Any:
         if lost:
-            return run(connection, *statements, **options)
-        lost.append(statements[0].verb)
+            return run(connection, statement, notify)
+        lost.append(statement.verb)
         connection.raw.close()
         raise psycopg.OperationalError("server closed the connection unexpectedly")
 
     monkeypatch.setattr(Connection, "run_alone", losing)
-    task = app.task_named("work")
     with pytest.raises(StoreUnavailable, match="the outcome is unknown"):
-        _ = task.enqueue(1) if count == 1 else app.enqueue_many(task.bind(number) for number in range(count))
+        enqueue(app)
     assert lost
+    assert jobs(url) == 1
+
+
+def test_a_bulk_whose_numbers_are_taken_is_refused_whole(app: Holdfast, url: str) -> None:
+    enqueue(app)
+    ask(url, "SELECT setval('holdfast.job_seq', 1, false)")
+    with pytest.raises(StoreUnavailable, match="UniqueViolation"):
+        app.enqueue_many(app.task_named("work").bind(number) for number in range(7))
     assert jobs(url) == 1
 
 
@@ -432,9 +464,9 @@ def test_a_single_statement_that_is_refused_leaves_the_connection_as_it_was() ->
     """Also with a word behind it: what the server says to that is not taken for the answer to the next."""
     with new_database() as url, app_on(url) as app:
         enqueue(app)
-        ask(url, "ALTER TABLE holdfast.body ADD CHECK (arguments NOT LIKE '%13%')")
+        ask(url, "ALTER TABLE holdfast.job_spec ADD CHECK (arguments NOT LIKE '%13%')")
         for number in (1, 13, 2, 13, 3):
-            postgres_store(app)._bell._told_at = -1.0
+            postgres_store(app)._notifier._sent_at = -1.0
             if number == 13:
                 with pytest.raises(StoreUnavailable, match="CheckViolation") as refused:
                     enqueue(app, number)
@@ -687,7 +719,7 @@ def test_a_listener_that_was_killed_listens_again(app: Holdfast, url: str) -> No
 
 def test_without_a_word_everything_is_found_by_looking(app: Holdfast, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A `listen_url` that leads nowhere, and a server that is not told: a worker still finds its work."""
-    monkeypatch.setattr("holdfast.store.postgres.bell.Bell.ring", lambda *_: None)
+    monkeypatch.setattr("holdfast.store.postgres.notifier.Notifier.request", lambda *_: None)
     with app_on(url, listen_url="postgresql://127.0.0.1:1/nowhere") as lonely:
         worker = lonely.worker(concurrency=1)
         thread = threading.Thread(target=worker.run)
@@ -712,7 +744,7 @@ def test_a_nudge_ends_a_wait_at_once(app: Holdfast) -> None:
 
 
 def test_many_commits_are_told_in_few_words(app: Holdfast, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.store.postgres.bell.GAP_SECONDS", 0.2)  # however slow this machine is at the moment
+    monkeypatch.setattr("holdfast.store.postgres.notifier.GAP_SECONDS", 0.2)  # however slow this machine is at the moment
     app.migrate()
     with psycopg.connect(url, autocommit=True) as ear:
         ear.execute("LISTEN holdfast")
@@ -804,4 +836,4 @@ def test_what_is_prepared_stays_so_after_a_rollback() -> None:
             app.cancel("nobody")
         enqueue(app)
         assert store._prepares
-        assert all(writer._connection is None or writer._connection.goes_alone for writer in store._writers)
+        assert all(writer._connection is None or writer._connection.pipes for writer in store._writers)

@@ -1,4 +1,4 @@
-"""Asking the web application without a network, one request after the other; and its routes, as they really are."""
+"""ClientPart the web application without a network, one request after the other; and its routes, as they really are."""
 
 from __future__ import annotations
 

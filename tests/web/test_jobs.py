@@ -56,7 +56,7 @@ def problem(answer: httpx.Response, status: int) -> dict[str, Any]:
     return document
 
 
-# Asking
+# ClientPart
 
 
 def test_a_job_that_is_asked_for_is_there(client: httpx.Client, app: Holdfast) -> None:

@@ -178,7 +178,7 @@ def test_every_option_of_using_can_be_sent(app: Holdfast) -> None:
     import inspect
 
     from holdfast import Task
-    from holdfast.web.wanted import JobWanted
+    from holdfast.web.new_job import JobWanted
 
     options = set(inspect.signature(Task.using).parameters) - {"self", "on"}
     assert options == set(JobWanted.__struct_fields__) - {"task", "args", "kwargs"}

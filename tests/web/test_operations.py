@@ -23,7 +23,7 @@ from holdfast.domain.callback import CALLBACK_QUEUE
 from holdfast.events import counting, metrics
 from holdfast.events.exposition import Histogram, Metric, document, family
 from holdfast.settings import GRACE_SECONDS
-from holdfast.store.stall import standing
+from holdfast.store.health import standing
 from holdfast.testing import ManualClock
 from holdfast.web import WebSettings, create_app, health, lifespan
 from holdfast.web.app import Web
@@ -359,7 +359,7 @@ def test_it_keeps_up_by_itself(app: Holdfast, monkeypatch: pytest.MonkeyPatch) -
     counted = threading.Event()
 
     def probe(step: str) -> None:
-        if step == "feed_sums" and threading.current_thread().name == "holdfast-metrics":
+        if step == "event_counts" and threading.current_thread().name == "holdfast-metrics":
             counted.set()
 
     scrape(app)
@@ -412,7 +412,7 @@ def test_neither_health_nor_metrics_write(app: Holdfast) -> None:
     for path in ("/healthz", "/metrics", "/healthz", "/metrics"):
         assert ask(app, path).status_code == 200
     app.store.probe = None
-    assert {"oldest_ready", "duties", "depths"} <= set(steps)
+    assert {"oldest_ready", "worker_loads", "depths"} <= set(steps)
     assert not {"begin", "commit", "committed"} & set(steps)
 
 

@@ -22,7 +22,7 @@ from holdfast.testing import ManualClock, run_to_empty
 from holdfast.worker.desk import Desk, Run
 from holdfast.worker.loops import LoopPool
 from holdfast.worker.threads import Daemons, ThreadPool
-from holdfast.worker.warden import Warden
+from holdfast.worker.watchdog import Watchdog
 
 LONG = 30.0
 
@@ -524,7 +524,7 @@ class Clerk:
 def test_after_a_sleep_the_clerk_is_asked_before_a_lease_is_given_up(app: Holdfast, clock: ManualClock) -> None:
     desk, run, clerk = Desk(1), run_of(app), Clerk(clock)
     desk.add([run])
-    warden = Warden(desk, clock, clerk)
+    warden = Watchdog(desk, clock, clerk)
     clock.advance(0.5)
     assert not warden._was_frozen(clock.tick())
     clock.advance(3600)
@@ -555,7 +555,7 @@ def test_a_run_that_begins_while_the_warden_goes_to_sleep_is_watched(app: Holdfa
                 warden.begin(run)
             return runs
 
-    warden = Warden(LateDesk(1), clock, Clerk(clock))
+    warden = Watchdog(LateDesk(1), clock, Clerk(clock))
     warden._wake.set()
     warden.open()
     assert stopped.wait(LONG)
@@ -563,7 +563,7 @@ def test_a_run_that_begins_while_the_warden_goes_to_sleep_is_watched(app: Holdfa
 
 
 def test_a_job_goes_on_after_the_machine_slept(app: Holdfast, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.worker.warden.PATIENCE_SECONDS", LONG)
+    monkeypatch.setattr("holdfast.worker.watchdog.FROZEN_PATIENCE_SECONDS", LONG)
     begun, awake = threading.Event(), threading.Event()
     beats: list[int] = []
 

@@ -15,7 +15,7 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.testing import ManualClock
-from holdfast.worker.loops import TURN_SECONDS
+from holdfast.worker.timing import LOOP_TURN_SECONDS
 
 LONG = 20.0
 MANY = 300
@@ -99,7 +99,7 @@ def test_jobs_that_never_wait_leave_the_loop_to_others_in_between(app: Holdfast)
     @app.task
     async def spin() -> None:
         at.append(turns)
-        until = time.monotonic() + 2 * TURN_SECONDS
+        until = time.monotonic() + 2 * LOOP_TURN_SECONDS
         while time.monotonic() < until:
             pass
 
@@ -135,7 +135,7 @@ def plain(loop: asyncio.AbstractEventLoop, work: Any) -> asyncio.Task[Any]:
 def test_whatever_way_a_loop_makes_tasks_every_job_runs_once_and_none_inside_another(
     app: Holdfast, monkeypatch: pytest.MonkeyPatch, factory: Any, waits: bool
 ) -> None:
-    monkeypatch.setattr("holdfast.worker.loops.TURN_SECONDS", 0.0)
+    monkeypatch.setattr("holdfast.worker.loops.LOOP_TURN_SECONDS", 0.0)
     running = 0
     most = 0
 

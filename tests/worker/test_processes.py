@@ -20,7 +20,7 @@ from tests.worker import process_tasks
 
 from holdfast.domain.job import Claimed
 from holdfast.domain.outcome import Failed, JobError, Outcome, Skipped, Snoozed, Succeeded, WasCancelled
-from holdfast.worker.delegates import outcome_of
+from holdfast.worker.process_runs import outcome_of
 from holdfast.worker.processes import Died, ProcessPool
 from holdfast.worker.wire import Assignment, Message
 
@@ -32,7 +32,7 @@ linux_only = pytest.mark.skipif(sys.platform != "linux", reason="looks into /pro
 def assignment(task: str, arguments: str = "{}", module: str = TASKS, main: str | None = None, seq: int = 1) -> Assignment:
     claimed = Claimed(
         seq=seq, token=40 + seq, lane=1, id=f"j{seq}", arguments=arguments, attempt=2, attempts_max=3, priority=100,
-        created_at=0, started_at=0, rest=None,
+        created_at=0, started_at=0, more=None,
     )  # fmt: skip
     return Assignment(module, main, task, f"{module}.{task}", "default", claimed)
 
@@ -47,7 +47,7 @@ class Desk:
         self._seq = 0
 
     def _told(self, seq: int, message: Message) -> None:
-        if message.kind == "said":
+        if message.kind == "gathered":
             self.said.put((seq, message))
 
     def _ended(self, seq: int, result: Message | Died) -> None:
@@ -95,7 +95,7 @@ class Desk:
 
 def words(message: Message) -> list[tuple[str, Any]]:
     """The events in one message, their data read."""
-    assert message.kind == "said"
+    assert message.kind == "gathered"
     return [(kind, None if data is None else msgspec.json.decode(data)) for kind, _, data in message.data["events"]]
 
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from holdfast.app import Holdfast
 from holdfast.cli import flags
-from holdfast.cli.facts import note
+from holdfast.cli.job_row import note
 from holdfast.cli.lookup import find_job
 from holdfast.cli.screen import Column, document, line, screen, styled, table
 from holdfast.cli.target import open_database

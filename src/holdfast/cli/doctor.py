@@ -15,7 +15,7 @@ from rich.text import Text
 from holdfast.app import Holdfast
 from holdfast.cli import flags
 from holdfast.cli.checks import Check, Surroundings, size
-from holdfast.cli.clean import clean, one_line
+from holdfast.cli.sanitize import clean, one_line
 from holdfast.cli.screen import Column, document, facts_grid, line, print_grid, table
 from holdfast.cli.target import open_database, shown_url
 from holdfast.cli.times import age, span
@@ -25,10 +25,10 @@ from holdfast.domain.job import Job, moment_of
 from holdfast.domain.states import State
 from holdfast.errors import StoreUnavailable
 from holdfast.store import browse
+from holdfast.store.health import Stall, stalls, standing
 from holdfast.store.migrate import migrations, pending
 from holdfast.store.sqlite import schema as sqlite
-from holdfast.store.sqlite.place import NETWORK_FILE_SYSTEMS, check_place, file_system_of, parse_mountinfo
-from holdfast.store.stall import Stall, stalls, standing
+from holdfast.store.sqlite.file import NETWORK_FILE_SYSTEMS, check_file, file_system_of, parse_mountinfo
 
 SQLITE_SAFE: Final = (3, 51, 3)
 WAL_BYTES_MAX: Final = 256 * 1024 * 1024
@@ -134,7 +134,7 @@ def _around_file(path: str) -> Iterator[Check]:
 
 def _place(path: str) -> Check:
     try:
-        check_place(path)
+        check_file(path)
     except StoreUnavailable as error:
         return Check("place", "failed", str(error))
     kind = _file_system(path)

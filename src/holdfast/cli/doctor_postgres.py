@@ -21,8 +21,9 @@ from holdfast.cli.screen import Column
 from holdfast.cli.times import span
 from holdfast.store.postgres.connection import connect
 from holdfast.store.postgres.driver import PostgresStore
-from holdfast.store.postgres.place import Place, explain
+from holdfast.store.postgres.errors import explain
 from holdfast.store.postgres.schema import Raw
+from holdfast.store.postgres.url import Location
 from holdfast.store.sql import in_schema
 
 WAL_BYTES_MAX: Final = 1024 * 1024 * 1024
@@ -62,12 +63,12 @@ class Hearing(NamedTuple):
 
 def examine(store: Holdfast, current: bool) -> Surroundings:
     """`current`: its layout is this version's. Else the store is not used, for it would migrate."""
-    with _asking(store) as (raw, place):
-        server, stuck = list(_server(raw, place)), list(_waits_for_standby(raw))
+    with _asking(store) as (raw, location):
+        server, stuck = list(_server(raw, location)), list(_waits_for_standby(raw))
         skew, trip = _skew(raw)
         held = holders(raw)
         checks = [*server, *stuck, _clock(skew, trip), *vacuum_checks(held, hidden_sessions(raw), raw.info.user), *_wal(raw)]
-        tables = [Table(*row) for row in raw.execute(sql.TABLES, (place.schema,))]
+        tables = [Table(*row) for row in raw.execute(sql.TABLES, (location.schema,))]
         checks += [*_dead(tables), _sizes(tables)]
         connections, used = _connections(raw)
         hearing = _hear(store) if current and not stuck else None
@@ -78,15 +79,15 @@ def examine(store: Holdfast, current: bool) -> Surroundings:
         "connections": used,
         "listener": None if hearing is None else hearing._asdict(),
     }
-    checks += [connections, *([] if hearing is None else [_listener(hearing, place)])]
+    checks += [connections, *([] if hearing is None else [_listener(hearing, location)])]
     return Surroundings(checks, facts, _COLUMNS, [_row(table) for table in tables])
 
 
 def integrity(store: Holdfast) -> Check:
     """Ours, not the server's: every job is where its state says, and nowhere else."""
-    with _asking(store) as (raw, place):
+    with _asking(store) as (raw, location):
         try:
-            [[astray]] = raw.execute(in_schema(sql.ASTRAY, place.schema))
+            [[astray]] = raw.execute(in_schema(sql.ASTRAY, location.schema))
         except psycopg.errors.QueryCanceled:
             return Check("integrity", "warning", "too many jobs to look at all of them in time; try when it is quiet")
     if astray:
@@ -95,26 +96,26 @@ def integrity(store: Holdfast) -> Check:
 
 
 @contextmanager
-def _asking(store: Holdfast) -> Iterator[tuple[Raw, Place]]:
+def _asking(store: Holdfast) -> Iterator[tuple[Raw, Location]]:
     """A connection of its own, so that nothing is counted that the doctor itself did."""
     assert isinstance(store.store, PostgresStore)
-    place = store.store.place
+    location = store.store.location
     try:
-        raw = connect(place, prepares=False)
+        raw = connect(location, prepares=False)
         try:
-            yield raw, place
+            yield raw, location
         finally:
             raw.close()
     except psycopg.Error as error:
-        raise explain(error, place.shown) from error
+        raise explain(error, location.shown) from error
 
 
 # The server
 
 
-def _server(raw: Raw, place: Place) -> Iterator[Check]:
+def _server(raw: Raw, location: Location) -> Iterator[Check]:
     [[version, user, standby, synced, whole, waits, vacuums]] = raw.execute(sql.SERVER)
-    name = f"PostgreSQL {version} at {place.shown}, as {user}, schema {place.schema}"
+    name = f"PostgreSQL {version} at {location.shown}, as {user}, schema {location.schema}"
     if standby:
         yield Check("server", "warning", f"{name}: a standby, where jobs can only be looked at; workers need the primary")
     else:
@@ -228,13 +229,13 @@ def _hear(store: Holdfast) -> Hearing:
     return Hearing(hears, time.monotonic() - began, said[0] if said else None)
 
 
-def _listener(hearing: Hearing, place: Place) -> Check:
+def _listener(hearing: Hearing, location: Location) -> Check:
     if hearing.hears:
         return Check("listener", "ok", f"NOTIFY arrives; to connect, listen and hear it took {span(hearing.seconds)}")
     slow = "NOTIFY does not arrive, so workers look every second"
     if hearing.why_not is not None:
         return Check("listener", "warning", f"{slow}: {hearing.why_not}")
-    pooler = "behind a pooler in transaction mode that is so" if place.pooled else "there may be a pooler in between"
+    pooler = "behind a pooler in transaction mode that is so" if location.pooled else "there may be a pooler in between"
     remedy = "give a listen_url ($HOLDFAST_LISTEN_URL) that leads to the server itself"
     return Check("listener", "warning", f"{slow}; {pooler}: {remedy}")
 

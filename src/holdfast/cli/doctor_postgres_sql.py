@@ -81,11 +81,11 @@ SELECT count(*), count(*) FILTER (WHERE application_name = 'holdfast'),
 # Jobs that are not where their state says, or are somewhere and not there at all.
 ASTRAY: Final = """
 SELECT count(*)
-  FROM holdfast.job AS job
-  FULL JOIN (SELECT seq, 'ready' AS state FROM holdfast.ready
-             UNION ALL SELECT seq, 'scheduled' FROM holdfast.scheduled
-             UNION ALL SELECT seq, 'running' FROM holdfast.running
-             UNION ALL SELECT seq, state FROM holdfast.finished) AS narrow ON narrow.seq = job.seq
+  FROM {schema}.job AS job
+  FULL JOIN (SELECT seq, 'ready' AS state FROM {schema}.ready
+             UNION ALL SELECT seq, 'scheduled' FROM {schema}.scheduled
+             UNION ALL SELECT seq, 'running' FROM {schema}.running
+             UNION ALL SELECT seq, state FROM {schema}.finished) AS narrow ON narrow.seq = job.seq
  WHERE coalesce(job.state, '') <> 'waiting' AND job.state IS DISTINCT FROM narrow.state
     OR job.state = 'waiting' AND narrow.seq IS NOT NULL
 """

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from holdfast.cli import doctor_postgres_sql as sql
 from holdfast.cli.checks import Check
-from holdfast.cli.clean import clip, one_line
+from holdfast.cli.sanitize import clip, one_line
 from holdfast.cli.times import span
 from holdfast.store.postgres.schema import Raw
 

@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from holdfast.cli import flags
-from holdfast.cli.clean import clean
+from holdfast.cli.sanitize import clean
 from holdfast.cli.screen import Column, document, line, styled, table
 from holdfast.cli.target import open_database
 from holdfast.cli.times import moment_in, since
@@ -61,7 +61,7 @@ def add(
     app: flags.App = None,
     json: flags.Json = False,
 ) -> None:
-    """Make an API key and print it. It is kept as a hash only: it cannot be shown again."""
+    """Operation an API key and print it. It is kept as a hash only: it cannot be shown again."""
     until = None if expires is None else moment_in("--expires", expires)
     queues = listed(queue)
     with open_database(context, url, app) as store:

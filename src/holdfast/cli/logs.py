@@ -11,7 +11,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Any
 
-from holdfast.cli.clean import clean
+from holdfast.cli.sanitize import clean
 from holdfast.cli.trouble import usage
 from holdfast.domain.access import without_keys
 

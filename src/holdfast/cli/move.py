@@ -15,9 +15,7 @@ from holdfast.app import Holdfast
 from holdfast.cli import flags
 from holdfast.cli.screen import document, line
 from holdfast.cli.target import existing
-from holdfast.store.moving import Tell
-from holdfast.store.moving import move as move_all
-from holdfast.store.sides import side_of
+from holdfast.store.transfer import Tell, endpoint_of, transfer
 
 
 def move(
@@ -33,12 +31,12 @@ def move(
     with (
         existing(Holdfast(source)) as ours,
         Holdfast(target) as theirs,
-        side_of(ours.store) as giving,
-        side_of(theirs.store) as taking,
+        endpoint_of(ours.store) as giving,
+        endpoint_of(theirs.store) as taking,
         _bar(json) as tell,
     ):
-        moved = move_all(giving, taking, tell)
-    jobs, events = moved.counts["body"], moved.counts["event"] + moved.counts["body"]  # the first one is the job itself
+        moved = transfer(giving, taking, tell)
+    jobs, events = moved.counts["job_spec"], moved.counts["event"] + moved.counts["job_spec"]  # the first one is the job itself
     if json:
         document({"moved": moved.counts, "written": moved.written, "checksum": moved.checksum})
     else:

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from holdfast import __version__
-from holdfast.cli import act, browse, doctor, enqueue, keep, keys, move, serve, show, tail, trials, work
+from holdfast.cli import act, browse, demo_torture, doctor, enqueue, keys, maintenance, move, serve, show, tail, work
 from holdfast.cli.trouble import Trouble, report
 
 INTERRUPTED = 130
@@ -31,11 +31,11 @@ for command in (
     act.skip,
     browse.stats,
     doctor.doctor,
-    keep.migrate,
-    keep.prune,
+    maintenance.migrate,
+    maintenance.prune,
     move.move,
-    trials.demo,
-    trials.torture,
+    demo_torture.demo,
+    demo_torture.torture,
 ):
     app.command(command.__name__)(command)
 app.add_typer(keys.app)

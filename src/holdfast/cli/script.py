@@ -14,9 +14,9 @@ from holdfast.store.sqlite import schema as sqlite
 NOTHING: Final = "-- nothing to do\n"
 _SQLITE_TABLE: Final = "CREATE TABLE IF NOT EXISTS holdfast_migration (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL);"
 _SQLITE_DONE: Final = "INSERT INTO holdfast_migration VALUES (:version, CAST(strftime('%s') AS INTEGER) * 1000000);"
-_POSTGRES_TABLE: Final = "CREATE TABLE IF NOT EXISTS holdfast.migration (version bigint PRIMARY KEY, applied_at bigint NOT NULL);"
+_POSTGRES_TABLE: Final = "CREATE TABLE IF NOT EXISTS {schema}.migration (version bigint PRIMARY KEY, applied_at bigint NOT NULL);"
 _POSTGRES_DONE: Final = (
-    "INSERT INTO holdfast.migration VALUES (:version, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint);"
+    "INSERT INTO {schema}.migration VALUES (:version, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint);"
 )
 
 
@@ -38,22 +38,22 @@ def _for_postgres(store: Holdfast) -> str:
     from holdfast.store.postgres import connection, driver, schema
 
     assert isinstance(store.store, driver.PostgresStore)
-    place = store.store.place
-    due = pending(schema.PACKAGE, version_of(store), place.shown)
+    location = store.store.location
+    due = pending(schema.PACKAGE, version_of(store), location.shown)
     if not due:
         return NOTHING
-    raw = connection.connect(place, prepares=False)
+    raw = connection.connect(location, prepares=False)
     try:
-        there = raw.execute("SELECT 1 FROM pg_namespace WHERE nspname = $1", (place.schema,)).fetchone()
+        there = raw.execute("SELECT 1 FROM pg_namespace WHERE nspname = $1", (location.schema,)).fetchone()
     finally:
         raw.close()
     begin = [
         "BEGIN;",
         f"SET LOCAL lock_timeout = '{schema.MIGRATE_LOCK_SECONDS}s';",
-        f"SELECT pg_advisory_xact_lock({schema.lock_number(place.schema)});",
-        *([] if there else [f'CREATE SCHEMA "{place.schema}";']),  # even IF NOT EXISTS needs the right to create one
+        f"SELECT pg_advisory_xact_lock({schema.lock_number(location.schema)});",
+        *([] if there else [f'CREATE SCHEMA "{location.schema}";']),  # even IF NOT EXISTS needs the right to create one
     ]
-    return in_schema(_joined(*begin, _POSTGRES_TABLE, *_steps(due, _POSTGRES_DONE)), place.schema)
+    return in_schema(_joined(*begin, _POSTGRES_TABLE, *_steps(due, _POSTGRES_DONE)), location.schema)
 
 
 def _steps(due: list[Migration], done: str) -> list[str]:

@@ -50,7 +50,7 @@ def choose_database(context: typer.Context, url: str | None, app: str | None) ->
 
 
 def existing(app: Holdfast) -> Holdfast:
-    """Asking about a database must not create one: a misspelt path would look like an empty queue."""
+    """ClientPart about a database must not create one: a misspelt path would look like an empty queue."""
     is_file = app.store.dialect == "sqlite"
     if is_file and not os.path.exists(app.store.path):
         raise Trouble(f"there is no database at {app.store.path}; check --url, or create it with: {_migrate(app)}")

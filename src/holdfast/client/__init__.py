@@ -10,7 +10,7 @@ from typing import Any
 
 from holdfast.client.acting import Acting
 from holdfast.client.by_hand import ByHand
-from holdfast.client.calling import Calling
+from holdfast.client.callbacks import Callbacks
 from holdfast.client.enqueueing import Enqueueing
 from holdfast.client.following import Following
 from holdfast.client.keys import Keys
@@ -18,7 +18,7 @@ from holdfast.client.overview import Overview
 from holdfast.client.reading import Reading
 
 
-class Client(Enqueueing, Reading, Following, Overview, Acting, Calling, ByHand, Keys):
+class Client(Enqueueing, Reading, Following, Overview, Acting, Callbacks, ByHand, Keys):
     """The whole client API."""
 
     def on(self, connection: Any) -> Client:

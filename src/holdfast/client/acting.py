@@ -5,49 +5,49 @@ With `event_count` a move is made only if the job has so many events, as when th
 
 from __future__ import annotations
 
-from holdfast.client.asking import Asking, id_of
 from holdfast.client.by_hand import ending
+from holdfast.client.part import ClientPart, id_of
 from holdfast.domain.bounds import REASON_CHARS_MAX
 from holdfast.domain.job import Job, Lease
 from holdfast.domain.outcome import Skipped
 from holdfast.domain.retry import Duration, seconds_of
 from holdfast.domain.text import clip
 from holdfast.store import browse, control, tend
-from holdfast.store.op import Make, Op
+from holdfast.store.op import Op, Operation
 
 
-class Acting(Asking):
+class Acting(ClientPart):
     def cancel(self, id: str | Job, reason: str = "cancelled by request", *, event_count: int | None = None) -> Job:
         """End the job now, running or not: a running one is told to stop, and nothing it still does counts."""
-        return self._door.write(self._cancel(id, reason, event_count))
+        return self._database.write(self._cancel(id, reason, event_count))
 
     async def acancel(self, id: str | Job, reason: str = "cancelled by request", *, event_count: int | None = None) -> Job:
-        return await self._door.awrite(self._cancel(id, reason, event_count))
+        return await self._database.awrite(self._cancel(id, reason, event_count))
 
-    def _cancel(self, job: str | Job, reason: str, event_count: int | None) -> Make[Job]:
+    def _cancel(self, job: str | Job, reason: str, event_count: int | None) -> Operation[Job]:
         id, why = id_of(job), clip(reason, REASON_CHARS_MAX)
         return lambda moment: self._then_read(control.cancel(moment, id, why, event_count), id)
 
     def retry(self, id: str | Job, *, event_count: int | None = None) -> Job:
         """Run a failed, cancelled or skipped job again, with fresh attempts."""
-        return self._door.write(self._retry(id, event_count))
+        return self._database.write(self._retry(id, event_count))
 
     async def aretry(self, id: str | Job, *, event_count: int | None = None) -> Job:
         """The async twin of `retry`."""
-        return await self._door.awrite(self._retry(id, event_count))
+        return await self._database.awrite(self._retry(id, event_count))
 
-    def _retry(self, job: str | Job, event_count: int | None) -> Make[Job]:
+    def _retry(self, job: str | Job, event_count: int | None) -> Operation[Job]:
         id = id_of(job)
         return lambda moment: self._then_read(control.retry(moment, id, event_count), id)
 
     def skip(self, id: str | Job | Lease, reason: str, *, event_count: int | None = None) -> Job:
         """End a job on purpose, by its id, or by the lease on it."""
-        return self._door.write(self._skip(id, reason, event_count))
+        return self._database.write(self._skip(id, reason, event_count))
 
     async def askip(self, id: str | Job | Lease, reason: str, *, event_count: int | None = None) -> Job:
-        return await self._door.awrite(self._skip(id, reason, event_count))
+        return await self._database.awrite(self._skip(id, reason, event_count))
 
-    def _skip(self, id: str | Job | Lease, reason: str, event_count: int | None) -> Make[Job]:
+    def _skip(self, id: str | Job | Lease, reason: str, event_count: int | None) -> Operation[Job]:
         why = clip(reason, REASON_CHARS_MAX)
         if isinstance(id, Lease):
             return ending(self._registry, id, Skipped(why))
@@ -57,30 +57,30 @@ class Acting(Asking):
     def delete(self, id: str | Job, *, event_count: int | None = None) -> None:
         """Remove a job that does not run, with its events, errors and key."""
         wanted = id_of(id)
-        self._door.write(lambda _: control.delete(wanted, event_count))
+        self._database.write(lambda _: control.delete(wanted, event_count))
 
     async def adelete(self, id: str | Job, *, event_count: int | None = None) -> None:
         """The async twin of `delete`."""
         wanted = id_of(id)
-        await self._door.awrite(lambda _: control.delete(wanted, event_count))
+        await self._database.awrite(lambda _: control.delete(wanted, event_count))
 
     def prune(self, older_than: Duration) -> int:
         """Remove all jobs that ended longer ago than this; how many they were."""
         make, pruned = self._prune(older_than), 0
-        while batch := self._door.write(make):
+        while batch := self._database.write(make):
             pruned += batch
         return pruned
 
     async def aprune(self, older_than: Duration) -> int:
         make, pruned = self._prune(older_than), 0
-        while batch := await self._door.awrite(make):
+        while batch := await self._database.awrite(make):
             pruned += batch
         return pruned
 
-    def _prune(self, older_than: Duration) -> Make[int]:
+    def _prune(self, older_than: Duration) -> Operation[int]:
         age = int(seconds_of("older_than", older_than) * 1e6)
         return lambda moment: tend.prune(moment, moment.now - age)
 
     def _then_read(self, act: Op[None], id: str) -> Op[Job]:
         yield from act
-        return (yield from browse.demand(id, self._registry.names))
+        return (yield from browse.demand(id, self._registry.decoders))

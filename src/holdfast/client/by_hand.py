@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from holdfast.client.asking import Asking
+from holdfast.client.part import ClientPart
 from holdfast.domain import codec
 from holdfast.domain.bounds import REASON_CHARS_MAX, RESULT_BYTES_MAX
 from holdfast.domain.job import Job, Lease, moment_of
@@ -20,8 +20,9 @@ from holdfast.domain.text import clip
 from holdfast.errors import LeaseLost
 from holdfast.registry import Registry
 from holdfast.settings import LEASE_SECONDS
-from holdfast.store import browse, claim, tend
-from holdfast.store.op import Make, Moment, Op, Statement
+from holdfast.store import browse, claim, tend, workers
+from holdfast.store.lane import lane_of
+from holdfast.store.op import Moment, Op, Operation, Statement
 from holdfast.store.rows import job_of_claimed
 from holdfast.store.settle import Report
 from holdfast.store.settle import settle as write_reports
@@ -29,7 +30,7 @@ from holdfast.task import Task
 from holdfast.worker.context import check_meter
 
 
-class ByHand(Asking):
+class ByHand(ClientPart):
     def claim(
         self,
         *,
@@ -39,7 +40,7 @@ class ByHand(Asking):
         seconds: Duration = LEASE_SECONDS,
     ) -> Lease | None:
         """The most urgent job, leased for so many seconds; None if nothing is ready."""
-        return self._door.write(self._claim(queues, tasks, worker, seconds))
+        return self._database.write(self._claim(queues, tasks, worker, seconds))
 
     async def aclaim(
         self,
@@ -49,7 +50,7 @@ class ByHand(Asking):
         worker: str | None = None,
         seconds: Duration = LEASE_SECONDS,
     ) -> Lease | None:
-        return await self._door.awrite(self._claim(queues, tasks, worker, seconds))
+        return await self._database.awrite(self._claim(queues, tasks, worker, seconds))
 
     def _claim(
         self,
@@ -57,14 +58,14 @@ class ByHand(Asking):
         tasks: Sequence[Task[Any] | str] | Task[Any] | str | None,
         worker: str | None,
         seconds: Duration,
-    ) -> Make[Lease | None]:
+    ) -> Operation[Lease | None]:
         lease = seconds_of("lease", seconds, positive=True)
         several = [tasks] if isinstance(tasks, str | Task) else tasks  # text is a sequence too, but of letters
         wanted = None if several is None else [task.name if isinstance(task, Task) else task for task in several]
         queues = [queues] if isinstance(queues, str) else queues
         name = worker or f"{socket.gethostname()}-{os.getpid()}"
 
-        def make(moment: Moment) -> Op[Lease | None]:
+        def run(moment: Moment) -> Op[Lease | None]:
             yield from tend.expire(moment)
             yield from tend.promote(moment)
             lanes = yield from claim.ready_lanes(queues, wanted)
@@ -72,54 +73,54 @@ class ByHand(Asking):
                 return None
             micros = int(lease * 1e6)
             host, pid = socket.gethostname(), os.getpid()
-            holder = yield from claim.register(moment, name, host, pid, micros, by_hand=True, queues=queues)
-            found = yield from claim.claim(moment, claim.Holder(holder, name, micros), lanes, 1)
-            if not found:  # others are taking what is ready
-                yield Statement("remove_hand", {"worker": holder})
+            worker = yield from workers.register(moment, name, host, pid, micros, by_hand=True, queues=queues)
+            claimed = yield from claim.claim(moment, claim.Holder(worker, name, micros), lanes, 1)
+            if not claimed.jobs:  # other workers are taking what is ready
+                yield Statement("remove_worker_by_hand", {"worker": worker})
                 return None
-            claimed = found[0]
-            queue, task = (yield from browse.lane_names())[claimed.lane]
-            job = job_of_claimed(claimed, task, queue, self._registry.names)
-            return Lease(job, claimed.seq, claimed.token, holder, lease, moment_of(moment.now + micros))
+            (found,) = claimed.jobs
+            lane = claimed.lanes[found.lane]
+            job = job_of_claimed(found, lane.task, lane.queue, self._registry.decoders)
+            return Lease(job, found.seq, found.token, worker, lease, moment_of(moment.now + micros))
 
-        return make
+        return run
 
     def renew(self, lease: Lease) -> Lease:
         """Another `lease.seconds` from now; `LeaseLost` if the job was taken meanwhile."""
-        lease.expires_at = self._door.write(self._renew(lease))
+        lease.expires_at = self._database.write(self._renew(lease))
         return lease
 
     async def arenew(self, lease: Lease) -> Lease:
-        lease.expires_at = await self._door.awrite(self._renew(lease))
+        lease.expires_at = await self._database.awrite(self._renew(lease))
         return lease
 
-    def _renew(self, lease: Lease) -> Make[datetime]:
+    def _renew(self, lease: Lease) -> Operation[datetime]:
         def make(moment: Moment) -> Op[datetime]:
-            yield from claim.renew(moment, lease.worker, lease.seq, lease.token)
+            yield from workers.renew(moment, lease.worker, lease.seq, lease.token)
             return moment_of(moment.now + int(lease.seconds * 1e6))
 
         return make
 
     def finish(self, lease: Lease, result: Any = None, meter: dict[str, float] | None = None) -> Job:
         """The job succeeded, with this result and these costs."""
-        return self._door.write(self._finish(lease, result, meter))
+        return self._database.write(self._finish(lease, result, meter))
 
     async def afinish(self, lease: Lease, result: Any = None, meter: dict[str, float] | None = None) -> Job:
-        return await self._door.awrite(self._finish(lease, result, meter))
+        return await self._database.awrite(self._finish(lease, result, meter))
 
-    def _finish(self, lease: Lease, result: Any, meter: dict[str, float] | None) -> Make[Job]:
+    def _finish(self, lease: Lease, result: Any, meter: dict[str, float] | None) -> Operation[Job]:
         task = self._registry.find(lease.job.task)
         text = codec.encode(result, "result", RESULT_BYTES_MAX) if task is None else task.signature.encode_result(result)
         return ending(self._registry, lease, Succeeded(text), meter)
 
     def fail(self, lease: Lease, error: BaseException | str) -> Job:
         """This attempt failed: the job is tried again, or fails for good, as its task's `Retry` says."""
-        return self._door.write(self._fail(lease, error))
+        return self._database.write(self._fail(lease, error))
 
     async def afail(self, lease: Lease, error: BaseException | str) -> Job:
-        return await self._door.awrite(self._fail(lease, error))
+        return await self._database.awrite(self._fail(lease, error))
 
-    def _fail(self, lease: Lease, error: BaseException | str) -> Make[Job]:
+    def _fail(self, lease: Lease, error: BaseException | str) -> Operation[Job]:
         hidden = lease.job.secrets
         if isinstance(error, BaseException):
             return ending(self._registry, lease, outcome_of(error, self._registry.retry(lease.job.task), hidden=hidden))
@@ -127,13 +128,13 @@ class ByHand(Asking):
 
     def release(self, lease: Lease) -> Job:
         """Hand the job back unfinished; costs no attempt."""
-        return self._door.write(ending(self._registry, lease, Released("handed back by its holder")))
+        return self._database.write(ending(self._registry, lease, Released("handed back by its holder")))
 
     async def arelease(self, lease: Lease) -> Job:
-        return await self._door.awrite(ending(self._registry, lease, Released("handed back by its holder")))
+        return await self._database.awrite(ending(self._registry, lease, Released("handed back by its holder")))
 
 
-def ending(registry: Registry, lease: Lease, outcome: Outcome, meter: dict[str, float] | None = None) -> Make[Job]:
+def ending(registry: Registry, lease: Lease, outcome: Outcome, meter: dict[str, float] | None = None) -> Operation[Job]:
     """The operation that files how a leased job went, and reads the job."""
     retry, spent = registry.retry(lease.job.task), None if meter is None else check_meter(meter)
     job, told = lease.job, None if lease.job.callback is None else registry.hidden(lease.job)
@@ -141,7 +142,7 @@ def ending(registry: Registry, lease: Lease, outcome: Outcome, meter: dict[str, 
     total = None if spent is None else _total(job.meter, spent)
 
     def make(moment: Moment) -> Op[Job]:
-        lane = (yield Statement("lane", {"queue": job.queue, "task": job.task}))[0][0]
+        lane = yield from lane_of(job.queue, job.task)
         report = Report(
             seq=lease.seq,
             token=lease.token,
@@ -152,12 +153,12 @@ def ending(registry: Registry, lease: Lease, outcome: Outcome, meter: dict[str, 
             spent=spent,
             callback=told,
         )
-        if (yield from write_reports(moment, [report])):
+        if (yield from write_reports(moment, [report])).lost:
             raise LeaseLost(
                 f"job {job.id}: token {lease.token} is not the current one; the job was taken, cancelled or ended meanwhile"
             )
-        yield Statement("remove_hand", {"worker": lease.worker})
-        return (yield from browse.demand(job.id, registry.names))
+        yield Statement("remove_worker_by_hand", {"worker": lease.worker})
+        return (yield from browse.demand(job.id, registry.decoders))
 
     return make
 

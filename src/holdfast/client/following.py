@@ -14,7 +14,7 @@ from contextlib import aclosing
 from enum import Enum
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
-from holdfast.client.asking import Asking, id_of
+from holdfast.client.part import ClientPart, id_of
 from holdfast.domain.bounds import EVENTS_PAGE_MAX
 from holdfast.domain.event import Event
 from holdfast.domain.job import Job
@@ -23,7 +23,7 @@ from holdfast.errors import JobNotFound, SettingError, StoreUnavailable
 from holdfast.events.follower import Follower, LoopFollower, ThreadFollower
 from holdfast.store import browse
 from holdfast.store.feed import Cursor, cursor_of, feed_begin, feed_check, feed_end, feed_page
-from holdfast.store.op import Make, Moment, Op
+from holdfast.store.op import Moment, Op, Operation
 
 T = TypeVar("T")
 RETRY_SECONDS: Final = (0.05, 2.0)
@@ -39,7 +39,7 @@ class Part(NamedTuple):
     over: bool = False
 
 
-Step = list[Event] | Make[Part] | None
+Step = list[Event] | Operation[Part] | None
 """Give these, read this, or wait."""
 Steps = Generator[Step, Part | None, None]
 
@@ -52,14 +52,14 @@ END: Final = _Mark.END
 End = Literal[_Mark.END]
 
 
-class Following(Asking):
+class Following(ClientPart):
     def events(self, id: str | Job, after: int = 0, follow: bool = False) -> Iterator[Event]:
         """The job's log after event number `after`; with `follow`, on and on until the job has ended."""
         wanted = id_of(id)
         if not follow:
-            return self._log(wanted, after, self._door.read(lambda _: browse.events(wanted, after)))
+            return self._log(wanted, after, self._database.read(lambda _: browse.events(wanted, after)))
         self._check_outside("events(follow=True)")
-        log = self._door.read(lambda _: browse.log(wanted, after))
+        log = self._database.read(lambda _: browse.log(wanted, after))
         follower = ThreadFollower(log.seq, after)
         return self._take(follower, self._steps(follower, wanted, _part(log, after)))
 
@@ -71,7 +71,7 @@ class Following(Asking):
                 yield event
             return
         self._check_outside("aevents(follow=True)")
-        log = await self._door.aread(lambda _: browse.log(wanted, after))
+        log = await self._database.aread(lambda _: browse.log(wanted, after))
         follower = LoopFollower(log.seq, after)
         steps = self._steps(follower, wanted, _part(log, after))
         del log  # the steps let go of it when it is read
@@ -86,7 +86,7 @@ class Following(Asking):
         """
         if follow:
             self._check_outside("feed(follow=True)")
-        begin = self._door.read(_beginning(after))
+        begin = self._database.read(_beginning(after))
         follower = ThreadFollower(None, begin)
         return self._take(follower, self._steps(follower, "", Part([], begin, more=True), follow))
 
@@ -94,7 +94,7 @@ class Following(Asking):
         """The async twin of `feed`."""
         if follow:
             self._check_outside("afeed(follow=True)")
-        begin = await self._door.aread(_beginning(after))
+        begin = await self._database.aread(_beginning(after))
         follower = LoopFollower(None, begin)
         async with aclosing(self._atake(follower, self._steps(follower, "", Part([], begin, more=True), follow))) as events:
             async for event in events:
@@ -104,7 +104,7 @@ class Following(Asking):
         """The job, once it has ended; `TimeoutError` if that takes longer than `timeout`."""
         self._check_outside("wait()")
         wanted, deadline = id_of(id), _deadline(timeout)
-        seq, job = self._door.read(self._job(wanted))
+        seq, job = self._database.read(self._job(wanted))
         follower = ThreadFollower(seq, job.event_count, silent=True)
         try:
             while not job.final:
@@ -120,7 +120,7 @@ class Following(Asking):
         """The async twin of `wait`; `await` itself is a keyword."""
         self._check_outside("await_()")
         wanted, deadline = id_of(id), _deadline(timeout)
-        seq, job = await self._door.aread(self._job(wanted))
+        seq, job = await self._database.aread(self._job(wanted))
         follower = LoopFollower(seq, job.event_count, silent=True)
         try:
             while not job.final:
@@ -140,11 +140,11 @@ class Following(Asking):
             if len(page) < EVENTS_PAGE_MAX:
                 return
             after = page[-1].number
-            page = self._door.read(_log_after(id, after))
+            page = self._database.read(_log_after(id, after))
 
     async def _alog(self, id: str, after: int) -> AsyncIterator[Event]:
         while True:
-            page = await self._door.aread(_log_after(id, after))
+            page = await self._database.aread(_log_after(id, after))
             for event in page:
                 yield event
             if len(page) < EVENTS_PAGE_MAX:
@@ -206,33 +206,33 @@ class Following(Asking):
         finally:
             self._feed.leave(follower)
 
-    def _part(self, make: Make[Part]) -> Part | None:
+    def _part(self, make: Operation[Part]) -> Part | None:
         """None: the job was deleted meanwhile."""
         try:
             return self._patiently(make)
         except JobNotFound:
             return None
 
-    async def _apart(self, make: Make[Part]) -> Part | None:
+    async def _apart(self, make: Operation[Part]) -> Part | None:
         try:
             return await self._apatiently(make)
         except JobNotFound:
             return None
 
-    def _patiently(self, make: Make[T], deadline: float | None = None) -> T:
+    def _patiently(self, make: Operation[T], deadline: float | None = None) -> T:
         for pause in _pauses(deadline):
             try:
-                return self._door.read(make)
+                return self._database.read(make)
             except StoreUnavailable:
                 if pause is None:
                     raise
                 time.sleep(pause)
         raise AssertionError
 
-    async def _apatiently(self, make: Make[T], deadline: float | None = None) -> T:
+    async def _apatiently(self, make: Operation[T], deadline: float | None = None) -> T:
         for pause in _pauses(deadline):
             try:
-                return await self._door.aread(make)
+                return await self._database.aread(make)
             except StoreUnavailable:
                 if pause is None:
                     raise
@@ -245,9 +245,9 @@ class Following(Asking):
         follower.place, follower.over = job.event_count, False
         self._feed.attach(follower, job.id)
 
-    def _job(self, id: str) -> Make[tuple[int, Job]]:
+    def _job(self, id: str) -> Operation[tuple[int, Job]]:
         def make(_: Moment) -> Op[tuple[int, Job]]:
-            return (yield from browse.numbered(id, self._registry.names))
+            return (yield from browse.numbered(id, self._registry.decoders))
 
         return make
 
@@ -269,12 +269,12 @@ def _part(log: browse.Log, after: int, page_max: int = EVENTS_PAGE_MAX) -> Part:
     return Part(events, events[-1].number if events else after, more=len(events) == page_max, over=log.ended)
 
 
-def _log_after(id: str, after: int) -> Make[list[Event]]:
+def _log_after(id: str, after: int) -> Operation[list[Event]]:
     return lambda _: browse.events(id, after)
 
 
-def _reading_log(id: str, seq: int, page_max: int) -> Callable[[int], Make[Part]]:
-    def read(after: int) -> Make[Part]:
+def _reading_log(id: str, seq: int, page_max: int) -> Callable[[int], Operation[Part]]:
+    def read(after: int) -> Operation[Part]:
         def make(_: Moment) -> Op[Part]:
             log = yield from browse.log(id, after, page_max)
             if log.seq != seq:
@@ -286,8 +286,8 @@ def _reading_log(id: str, seq: int, page_max: int) -> Callable[[int], Make[Part]
     return read
 
 
-def _reading_feed(page_max: int) -> Callable[[Cursor], Make[Part]]:
-    def read(place: Cursor) -> Make[Part]:
+def _reading_feed(page_max: int) -> Callable[[Cursor], Operation[Part]]:
+    def read(place: Cursor) -> Operation[Part]:
         def make(_: Moment) -> Op[Part]:
             return Part(*(yield from feed_page(place, page_max)))
 
@@ -296,7 +296,7 @@ def _reading_feed(page_max: int) -> Callable[[Cursor], Make[Part]]:
     return read
 
 
-def _beginning(after: str | None) -> Make[Cursor]:
+def _beginning(after: str | None) -> Operation[Cursor]:
     if after is None:
         return lambda _: feed_end()
     if after == "":

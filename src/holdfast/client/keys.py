@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from holdfast.client.asking import Asking
+from holdfast.client.part import ClientPart
 from holdfast.domain.access import ApiKey, NewApiKey, Scope, check_key_name, check_prefix, check_queues, check_scope
 from holdfast.domain.bounds import SECONDS_MAX
 from holdfast.domain.job import micros_of
 from holdfast.domain.retry import Duration, seconds_of
 from holdfast.errors import SettingError
 from holdfast.store import access
-from holdfast.store.op import Make, Moment, Op
+from holdfast.store.op import Moment, Op, Operation
 
 
-class Keys(Asking):
+class Keys(ClientPart):
     def keys(self) -> list[ApiKey]:
         """All API keys, the oldest first; those that were revoked or have expired stay listed for 90 days."""
-        return self._door.read(lambda _: access.keys())
+        return self._database.read(lambda _: access.keys())
 
     async def akeys(self) -> list[ApiKey]:
-        return await self._door.aread(lambda _: access.keys())
+        return await self._database.aread(lambda _: access.keys())
 
     def add_key(
         self,
@@ -36,7 +36,7 @@ class Keys(Asking):
         queues   the only ones that it may see; all if not given
         expires  an aware datetime, or seconds (or a timedelta) from now; never if not given
         """
-        return self._door.write(_adding(name, scope, queues, expires))
+        return self._database.write(_adding(name, scope, queues, expires))
 
     async def aadd_key(
         self,
@@ -45,17 +45,19 @@ class Keys(Asking):
         queues: Iterable[str] | None = None,
         expires: datetime | Duration | None = None,
     ) -> NewApiKey:
-        return await self._door.awrite(_adding(name, scope, queues, expires))
+        return await self._database.awrite(_adding(name, scope, queues, expires))
 
     def revoke_key(self, prefix: str | ApiKey) -> ApiKey:
         """Let nobody in by this key any more: servers notice within a minute, open streams too."""
-        return self._door.write(_revoking(prefix))
+        return self._database.write(_revoking(prefix))
 
     async def arevoke_key(self, prefix: str | ApiKey) -> ApiKey:
-        return await self._door.awrite(_revoking(prefix))
+        return await self._database.awrite(_revoking(prefix))
 
 
-def _adding(name: str, scope: Scope | str, queues: Iterable[str] | None, expires: datetime | Duration | None) -> Make[NewApiKey]:
+def _adding(
+    name: str, scope: Scope | str, queues: Iterable[str] | None, expires: datetime | Duration | None
+) -> Operation[NewApiKey]:
     chosen = check_key_name(name), check_scope(scope), check_queues(queues)
     at = micros_of(expires) if isinstance(expires, datetime) else None
     later = None if expires is None or isinstance(expires, datetime) else seconds_of("expires", expires, positive=True)
@@ -69,6 +71,6 @@ def _adding(name: str, scope: Scope | str, queues: Iterable[str] | None, expires
     return make
 
 
-def _revoking(prefix: str | ApiKey) -> Make[ApiKey]:
+def _revoking(prefix: str | ApiKey) -> Operation[ApiKey]:
     wanted = prefix.prefix if isinstance(prefix, ApiKey) else check_prefix(prefix)
     return lambda moment: access.revoke_key(moment, wanted)

@@ -4,37 +4,37 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.client.asking import Asking, id_of
+from holdfast.client.part import ClientPart, id_of
 from holdfast.domain.job import Job
 from holdfast.domain.key import Key, Part, key_of
 from holdfast.domain.states import State
 from holdfast.errors import SettingError
 from holdfast.store import browse
-from holdfast.store.op import Make
+from holdfast.store.op import Operation
 from holdfast.task import Task
 
 
-class Reading(Asking):
+class Reading(ClientPart):
     def get(self, id: str | Job) -> Job | None:
         """The job as it is now, or None."""
         wanted = id_of(id)
-        return self._door.read(lambda _: browse.get(wanted, self._registry.names))
+        return self._database.read(lambda _: browse.get(wanted, self._registry.decoders))
 
     async def aget(self, id: str | Job) -> Job | None:
         """The async twin of `get`."""
         wanted = id_of(id)
-        return await self._door.aread(lambda _: browse.get(wanted, self._registry.names))
+        return await self._database.aread(lambda _: browse.get(wanted, self._registry.decoders))
 
     def find(self, key: Key | Part | tuple[Part, ...]) -> Job | None:
         """The job that has this key, or None."""
-        return self._door.read(self._find(key))
+        return self._database.read(self._find(key))
 
     async def afind(self, key: Key | Part | tuple[Part, ...]) -> Job | None:
-        return await self._door.aread(self._find(key))
+        return await self._database.aread(self._find(key))
 
-    def _find(self, key: Key | Part | tuple[Part, ...]) -> Make[Job | None]:
+    def _find(self, key: Key | Part | tuple[Part, ...]) -> Operation[Job | None]:
         wanted = key_of(key)
-        return lambda moment: browse.find(moment, wanted, self._registry.names)
+        return lambda moment: browse.find(moment, wanted, self._registry.decoders)
 
     def jobs(
         self,
@@ -49,7 +49,7 @@ class Reading(Asking):
         after: str | Job | None = None,
     ) -> list[Job]:
         """A page of jobs; the next one with `after=` the last job of this one."""
-        return self._door.read(self._jobs(state, queue, task, tag, parent, newest, limit, after))
+        return self._database.read(self._jobs(state, queue, task, tag, parent, newest, limit, after))
 
     async def ajobs(
         self,
@@ -63,7 +63,7 @@ class Reading(Asking):
         limit: int = 100,
         after: str | Job | None = None,
     ) -> list[Job]:
-        return await self._door.aread(self._jobs(state, queue, task, tag, parent, newest, limit, after))
+        return await self._database.aread(self._jobs(state, queue, task, tag, parent, newest, limit, after))
 
     def _jobs(
         self,
@@ -75,7 +75,7 @@ class Reading(Asking):
         newest: bool,
         limit: int,
         after: str | Job | None,
-    ) -> Make[list[Job]]:
+    ) -> Operation[list[Job]]:
         chosen = browse.Filter(
             state=None if state is None else _state_of(state),
             queue=queue,
@@ -86,14 +86,14 @@ class Reading(Asking):
             limit=limit,
             after=after.id if isinstance(after, Job) else after,
         )
-        return lambda _: browse.jobs(chosen, self._registry.names)
+        return lambda _: browse.jobs(chosen, self._registry.decoders)
 
     def stats(self) -> dict[str, dict[str, int]]:
         """Task -> state -> how many jobs."""
-        return self._door.read(lambda _: browse.stats())
+        return self._database.read(lambda _: browse.stats())
 
     async def astats(self) -> dict[str, dict[str, int]]:
-        return await self._door.aread(lambda _: browse.stats())
+        return await self._database.aread(lambda _: browse.stats())
 
 
 def _state_of(state: State | str) -> State:

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 from holdfast.demo.ledger import Entry
 from holdfast.domain.job import Job
+from holdfast.domain.outcome import WORKER_LOST
 from holdfast.domain.states import State
-from holdfast.store.tend import WORKER_LOST
 
 
 class Cast(NamedTuple):

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple, Protocol
 from holdfast.app import Holdfast
 from holdfast.demo.stage import Stage
 from holdfast.domain.job import Job
+from holdfast.domain.outcome import WORKER_LOST
 from holdfast.domain.states import State
-from holdfast.store.tend import WORKER_LOST
 
 LOOK_SECONDS: Final = 0.5
 PATIENCE_SECONDS: Final = 120.0

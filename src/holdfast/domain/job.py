@@ -6,8 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -25,8 +24,18 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 CallbackStatus = Literal["pending", "delivered", "failed"]
 
-Thaw = Callable[[str], Any]
-"""Turns stored JSON back into a value, typed by the task's annotations where the task is known."""
+Decode = Callable[[str], Any]
+"""Turns stored JSON into a value."""
+
+
+class Decoders:
+    """How stored arguments and results of a task become values; of a task that is not known here, plain JSON."""
+
+    def arguments(self, task: str) -> Decode:
+        return msgspec.json.decode
+
+    def result(self, task: str) -> Decode:
+        return msgspec.json.decode
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -47,10 +56,20 @@ class Options(msgspec.Struct, frozen=True):
     parent: str | None = None
     callback: str | None = None
 
+    def run_after(self, now: int) -> int | None:
+        """Wall microseconds before which it must not run; None: it is ready at once."""
+        run_at = now + self.delay if self.run_at is None else self.run_at
+        return run_at if run_at > now else None
+
     @property
-    def is_ready(self) -> bool:
-        """Whether such a job may run at once, whatever the time is."""
-        return self.run_at is None and not self.delay
+    def is_alike(self) -> bool:
+        """Whether jobs with these options differ in nothing but their arguments."""
+        return self.key is None and self.id is None and not self.tags
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether such a job is nothing but its task and arguments, and ready whatever the time is."""
+        return self.is_alike and self.callback is None and self.run_at is None and not self.delay
 
 
 class NewJob(msgspec.Struct, frozen=True):
@@ -60,8 +79,8 @@ class NewJob(msgspec.Struct, frozen=True):
     arguments: str
 
 
-class Rest(msgspec.Struct, array_like=True, frozen=True):
-    """What most jobs do not have; the last column of a claim."""
+class Extras(msgspec.Struct, array_like=True, frozen=True):
+    """What most jobs do not have."""
 
     run_after: int | None = None
     progress: str | None = None
@@ -74,8 +93,12 @@ class Rest(msgspec.Struct, array_like=True, frozen=True):
     callback: str | None = None
 
 
-class Claimed(msgspec.Struct, array_like=True, frozen=True):
-    """A job as the claim hands it to its holder; its fields are the columns of `claimed.sql` and `claim_jobs.sql`."""
+NO_EXTRAS: Final = Extras()
+_decode_extras = msgspec.json.Decoder(Extras).decode
+
+
+class Claimed(NamedTuple):
+    """A job as the claim gives it to its holder: the columns of `claim_jobs`."""
 
     seq: int
     token: int
@@ -87,10 +110,15 @@ class Claimed(msgspec.Struct, array_like=True, frozen=True):
     priority: int
     created_at: int
     started_at: int
-    rest: Rest | None
+    more: str | None
+    """JSON of `extras`, if the job has any."""
+
+    @property
+    def extras(self) -> Extras:
+        return NO_EXTRAS if self.more is None else _decode_extras(self.more)
 
 
-NOTHING = Rest()
+_PLAIN: Final = Decoders()
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -103,73 +131,41 @@ class Attempt(msgspec.Struct, frozen=True):
     traceback: str
 
 
-class Job:
+class Job(msgspec.Struct, kw_only=True, eq=False):
     """A job, as it was when it was read. It does not change by itself: `app.get(job.id)` reads it again."""
 
-    def __init__(
-        self,
-        *,
-        id: str,
-        task: str,
-        queue: str,
-        state: State,
-        priority: int,
-        attempt: int,
-        attempts_max: int,
-        token: int,
-        arguments: str | None,
-        created_at: datetime,
-        thaw_arguments: Thaw,
-        thaw_result: Thaw,
-        result: str | None = None,
-        error: str | None = None,
-        errors: tuple[Attempt, ...] = (),
-        event_count: int = 1,
-        progress: dict[str, Any] | None = None,
-        meter: dict[str, float] | None = None,
-        key: tuple[Part, ...] | None = None,
-        tags: tuple[str, ...] = (),
-        meta: dict[str, Any] | None = None,
-        parent: str | None = None,
-        callback: str | None = None,
-        callback_status: CallbackStatus | None = None,
-        run_after: datetime | None = None,
-        started_at: datetime | None = None,
-        finished_at: datetime | None = None,
-        created: bool = False,
-        same_arguments: bool = True,
-    ) -> None:
-        self.id, self.task, self.queue, self.state, self.priority = id, task, queue, state, priority
-        self.attempt, self.attempts_max, self.token = attempt, attempts_max, token
-        self.error, self.errors, self.event_count = error, errors, event_count
-        self.progress: dict[str, Any] = progress or {}
-        self.meter: dict[str, float] = meter or {}
-        self.meta: dict[str, Any] = meta or {}
-        self.key, self.tags, self.parent = key, tags, parent
-        self.callback, self.callback_status = callback, callback_status
-        self.created_at, self.run_after = created_at, run_after
-        self.started_at, self.finished_at = started_at, finished_at
-        self.created, self.same_arguments = created, same_arguments
-        self._arguments, self._result = arguments, result
-        self._thaw_arguments, self._thaw_result = thaw_arguments, thaw_result
-        self._created = 0  # of who was cast, and not asked yet
-
-    def mould(self) -> dict[str, Any]:
-        """For `cast`."""
-        return {name: value for name, value in self.__dict__.items() if name != "created_at"}
-
-    @classmethod
-    def cast(cls, mould: dict[str, Any], id: str, arguments: str, created: int) -> Job:
-        """Another new job with the same options and no meta; a fifth of what `__init__` takes."""
-        job = cls.__new__(cls)
-        job.__dict__ = {
-            **mould, "id": id, "_arguments": arguments, "_created": created, "progress": {}, "meter": {}, "meta": {},
-        }  # fmt: skip
-        return job
-
-    @cached_property
-    def created_at(self) -> datetime:
-        return moment_of(self._created)
+    id: str
+    task: str
+    queue: str
+    state: State
+    priority: int
+    attempt: int
+    attempts_max: int
+    token: int
+    created_at: datetime
+    arguments_json: str = "{}"
+    """The arguments exactly as they are stored."""
+    result_json: str | None = None
+    """The result exactly as it is stored."""
+    error: str | None = None
+    errors: tuple[Attempt, ...] = ()
+    event_count: int = 1
+    progress: dict[str, Any] = {}
+    meter: dict[str, float] = {}
+    key: tuple[Part, ...] | None = None
+    tags: tuple[str, ...] = ()
+    meta: dict[str, Any] = {}
+    parent: str | None = None
+    callback: str | None = None
+    callback_status: CallbackStatus | None = None
+    run_after: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    created: bool = False
+    """Whether the call that returned this job made it; False: its key had it already, or it was read."""
+    same_arguments: bool = True
+    """False: the job that has this key was asked for with other arguments."""
+    _decoders: Decoders = _PLAIN
 
     @property
     def handle(self) -> str:
@@ -179,36 +175,27 @@ class Job:
     @property
     def arguments(self) -> Any:
         """By parameter name, only those that were given."""
-        return {} if self._arguments is None else self._thaw_arguments(self._arguments)
+        return self._decoders.arguments(self.task)(self.arguments_json)
 
     @property
     def result(self) -> Any:
-        return None if self._result is None else self._thaw_result(self._result)
+        return None if self.result_json is None else self._decoders.result(self.task)(self.result_json)
 
     @property
     def shown_arguments(self) -> Any:
         """The arguments as plain JSON data, without what is secret: for everybody but the task."""
-        return redact(msgspec.json.decode(self.arguments_json), marks_of(self._thaw_arguments))
+        return redact(msgspec.json.decode(self.arguments_json), marks_of(self._decoders.arguments(self.task)))
 
     @property
     def shown_result(self) -> Any:
         """The result likewise."""
-        return None if self._result is None else redact(msgspec.json.decode(self._result), marks_of(self._thaw_result))
+        marks = marks_of(self._decoders.result(self.task))
+        return None if self.result_json is None else redact(msgspec.json.decode(self.result_json), marks)
 
     @property
     def secrets(self) -> set[str]:
         """The texts that `shown_arguments` leaves out."""
-        return secrets_in(msgspec.json.decode(self.arguments_json), marks_of(self._thaw_arguments))
-
-    @property
-    def arguments_json(self) -> str:
-        """The arguments exactly as they are stored."""
-        return self._arguments or "{}"
-
-    @property
-    def result_json(self) -> str | None:
-        """The result exactly as it is stored."""
-        return self._result
+        return secrets_in(msgspec.json.decode(self.arguments_json), marks_of(self._decoders.arguments(self.task)))
 
     @property
     def final(self) -> bool:
@@ -271,6 +258,6 @@ def moment_of(micros: int) -> datetime:
 
 
 __all__ = [
-    "Attempt", "CallbackStatus", "Claimed", "Job", "JobError", "Lease", "NewJob", "Options", "callback_status", "check_id",
-    "handle_of", "micros_of", "moment_of",
+    "Attempt", "CallbackStatus", "Claimed", "Decoders", "Extras", "Job", "JobError", "Lease", "NewJob", "Options",
+    "callback_status", "check_id", "handle_of", "micros_of", "moment_of",
 ]  # fmt: skip

@@ -7,14 +7,14 @@ writes it down. A task chooses its outcome by returning, by raising, or by raisi
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from holdfast.domain.bounds import ERROR_MESSAGE_CHARS_MAX, NAME_CHARS_MAX, REASON_CHARS_MAX, TRACEBACK_CHARS_MAX
 from holdfast.domain.retry import Duration, Retry, seconds_of
 from holdfast.domain.secret import scrub
-from holdfast.domain.states import State, move
+from holdfast.domain.states import FINAL, State, result_of
 from holdfast.domain.text import clip
 
 
@@ -107,7 +107,15 @@ class Released(msgspec.Struct, frozen=True, tag=True):
     reason: str
 
 
-Outcome = Succeeded | Failed | Snoozed | Skipped | WasCancelled | Released
+class Lost(msgspec.Struct, frozen=True, tag=True):
+    """Its worker stopped renewing the lease, so how the run ended is not known."""
+
+    message: str
+
+
+Outcome = Succeeded | Failed | Snoozed | Skipped | WasCancelled | Released | Lost
+WORKER_LOST: Final = "WorkerLost"
+"""The kind of error that a lost run leaves behind."""
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -122,14 +130,23 @@ class Change(msgspec.Struct, frozen=True):
     attempt_cost: int = 1
     data: dict[str, Any] | None = None
 
+    @property
+    def ends(self) -> bool:
+        """Whether the job itself has ended, not only this run of it."""
+        return self.state in FINAL
+
+
+_SUCCEEDED: Final = result_of(State.RUNNING, "finish")
+
 
 def settle(attempt: int, attempts_max: int, outcome: Outcome, retry: Retry, chance: float) -> Change:
     """The move that an outcome makes. `attempt` is the run that ended, `chance` places a delay within its jitter."""
+    used_up = attempt >= attempts_max
     match outcome:
         case Succeeded(result=result):
-            return _change("finish", result=result)
+            return Change("finish", _SUCCEEDED, result)
         case Failed(error=error, retryable=retryable, after_seconds=after):
-            if not retryable or attempt >= attempts_max:
+            if used_up or not retryable:
                 return _change("fail", reason=error.line, error=error, data=_seen(error, attempt, attempts_max))
             delay = retry.delay_seconds(attempt, chance) if after is None else after
             seen = {**_seen(error, attempt, attempts_max), "delay_seconds": round(delay, 3)}
@@ -143,6 +160,10 @@ def settle(attempt: int, attempts_max: int, outcome: Outcome, retry: Retry, chan
             return _change("cancel", reason=reason, data={"reason": reason})
         case Released(reason=reason):
             return _change("release", attempt_cost=0, data={"reason": reason})
+        case Lost(message=message):
+            error = JobError(WORKER_LOST, f"{message}, in attempt {attempt} of {attempts_max}")
+            seen = _seen(error, attempt, attempts_max)
+            return _change("fail" if used_up else "expire", reason=error.line, error=error, data=seen)
 
 
 def _seen(error: JobError, attempt: int, attempts_max: int) -> dict[str, Any]:
@@ -150,9 +171,7 @@ def _seen(error: JobError, attempt: int, attempts_max: int) -> dict[str, Any]:
 
 
 def _change(verb: str, **fields: Any) -> Change:
-    state = move(State.RUNNING, verb)
-    assert state is not None
-    return Change(verb=verb, state=state, **fields)
+    return Change(verb=verb, state=result_of(State.RUNNING, verb), **fields)
 
 
 def outcome_of(error: BaseException, retry: Retry, traceback: str = "", hidden: Iterable[str] = ()) -> Outcome:

@@ -90,6 +90,17 @@ def move(state: State | None, verb: str) -> State | None:
         raise IllegalMove(f"a job that is {state} cannot be moved by '{verb}'; legal here: {legal}") from None
 
 
+def result_of(state: State, verb: str) -> State:
+    """As `move`, of verbs that leave a job behind: all but `delete`."""
+    end = move(state, verb)
+    assert end is not None
+    return end
+
+
+def allows(state: State, verb: str) -> bool:
+    return (state, verb) in MOVES
+
+
 def verbs(state: State | None) -> list[str]:
     """What may be done to a job in this state, in the table's order."""
     return [verb for (start, verb) in MOVES if start == state]

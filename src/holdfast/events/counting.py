@@ -15,11 +15,11 @@ from holdfast.errors import SettingError, StoreUnavailable
 from holdfast.events.exposition import Metric, document
 from holdfast.events.metrics import UP, MaySee, Tally, Values, gauges, lines
 from holdfast.store.browse import lane_names
+from holdfast.store.event_counts import EventCounts, event_counts
 from holdfast.store.feed import Cursor, feed_end
-from holdfast.store.op import Make, Moment, Op, Row, Statement
-from holdfast.store.stall import Standing, standing
+from holdfast.store.health import Snapshot, standing
+from holdfast.store.op import Moment, Op, Operation, Row, Statement
 from holdfast.store.store import Store
-from holdfast.store.sums import Sums, sums
 
 log = logging.getLogger("holdfast.events")
 
@@ -35,7 +35,7 @@ class Figures(NamedTuple):
     """How the store stands."""
 
     depths: list[Row]
-    standing: Standing
+    standing: Snapshot
 
 
 class Counting:
@@ -107,9 +107,9 @@ class Counting:
             log.warning("events are counted from now on: %s", error)
             self._cursor = None
             return
-        if any(each.lane not in self._lanes for each in found.sums):
+        if any(each.lane not in self._lanes for each in found.counts):
             self._lanes = self._store.read(lambda _: lane_names())
-        for each in found.sums:
+        for each in found.counts:
             self._tally.add(*self._lanes[each.lane], each.kind, each.number, each.micros)
         self._cursor = found.cursor
 
@@ -125,5 +125,5 @@ def _figures(moment: Moment) -> Op[Figures]:
     return Figures(depths, (yield from standing(moment)))
 
 
-def _since(cursor: Cursor) -> Make[Sums]:
-    return lambda _: sums(cursor)
+def _since(cursor: Cursor) -> Operation[EventCounts]:
+    return lambda _: event_counts(cursor)

@@ -10,8 +10,8 @@ from holdfast.domain.callback import CALLBACK_QUEUE
 from holdfast.domain.event import DROPPED, MOVED, PROGRESSED
 from holdfast.domain.states import EVENTS, FINAL
 from holdfast.events.exposition import Histogram, Labels, Metric, family
+from holdfast.store.health import Snapshot
 from holdfast.store.op import Row
-from holdfast.store.stall import Standing
 
 LANES_MAX: Final = 200
 KINDS_MAX: Final = 50
@@ -77,7 +77,7 @@ class Tally:
         return kind if kind in _OWN_WORDS else _kept(self._kinds, kind, KINDS_MAX) or OTHER
 
 
-def gauges(tally: Tally, depths: Iterable[Row], found: Standing) -> Iterator[tuple[Metric, Values]]:
+def gauges(tally: Tally, depths: Iterable[Row], found: Snapshot) -> Iterator[tuple[Metric, Values]]:
     """From the store: `depths` are rows of `depths.sql`."""
     jobs: Counter[Labels] = Counter()
     pending = 0

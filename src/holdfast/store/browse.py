@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from holdfast.domain.bounds import EVENTS_PAGE_MAX, PAGE_MAX
 from holdfast.domain.event import Event
-from holdfast.domain.job import Job
+from holdfast.domain.job import Decoders, Job
 from holdfast.domain.key import Holder, Key, holds
 from holdfast.domain.states import FINAL, State
 from holdfast.domain.text import show
 from holdfast.errors import JobNotFound, SettingError
-from holdfast.store.op import Moment, Op, Row, Statement
-from holdfast.store.rows import Names, event_of, first_event, job_of, job_of_key
+from holdfast.store.op import Moment, Op, Row, Statement, json_of
+from holdfast.store.rows import event_of, first_event, job_of, job_of_key
 
 _decode_moved = msgspec.json.Decoder(list[tuple[int, int | None, str | None]]).decode
 _decode_events = msgspec.json.Decoder(list[tuple[int, int, str, int, str | None]]).decode
@@ -35,47 +35,47 @@ class Filter(NamedTuple):
     after: str | None = None
 
 
-def get(id: str, names: Names) -> Op[Job | None]:
+def get(id: str, decoders: Decoders) -> Op[Job | None]:
     found = yield Statement("job", {"id": id})
-    return job_of(found[0], names) if found else None
+    return job_of(found[0], decoders) if found else None
 
 
-def demand(id: str, names: Names) -> Op[Job]:
-    _, job = yield from numbered(id, names)
+def demand(id: str, decoders: Decoders) -> Op[Job]:
+    _, job = yield from numbered(id, decoders)
     return job
 
 
-def numbered(id: str, names: Names) -> Op[tuple[int, Job]]:
+def numbered(id: str, decoders: Decoders) -> Op[tuple[int, Job]]:
     """The job with its number."""
     found = yield Statement("job", {"id": id})
     if not found:
         raise JobNotFound(f"there is no job {show(id)}; it may have been deleted or pruned")
-    return found[0][0], job_of(found[0], names)
+    return found[0][0], job_of(found[0], decoders)
 
 
-def find(moment: Moment, key: Key, names: Names) -> Op[Job | None]:
+def find(moment: Moment, key: Key, decoders: Decoders) -> Op[Job | None]:
     """The job that has the key now, or had it last; of one that was pruned, what its key remembers."""
-    found = yield Statement("key_holder", {"key": key.text})
+    found = yield Statement("key_holders", {"keys": json_of([key.text])})
     if not found:
         return None
-    holder = Holder(*found[0])
+    holder = Holder(*found[0][1:])
     if holder.ended is not None:
-        return job_of_key(holder, names) if holds(holder, moment.now) else None
+        return job_of_key(holder, decoders) if holds(holder, moment.now) else None
     rows = yield Statement("job_by_seq", {"seq": holder.seq})
-    return job_of(rows[0], names) if rows else None
+    return job_of(rows[0], decoders) if rows else None
 
 
-def jobs_by_id(ids: Sequence[str], names: Names) -> Op[dict[str, Job]]:
-    rows = yield Statement("jobs_by_id", {"ids": msgspec.json.encode(list(ids)).decode()})
-    return {row[1]: job_of(row, names) for row in rows}
+def jobs_by_id(ids: Sequence[str], decoders: Decoders) -> Op[dict[str, Job]]:
+    rows = yield Statement("jobs_by_id", {"ids": json_of(list(ids))})
+    return {row[1]: job_of(row, decoders) for row in rows}
 
 
-def jobs(chosen: Filter, names: Names) -> Op[list[Job]]:
+def jobs(chosen: Filter, decoders: Decoders) -> Op[list[Job]]:
     if not 1 <= chosen.limit <= PAGE_MAX:
         raise SettingError(f"limit {chosen.limit} must be from 1 to {PAGE_MAX}; page on with after=<id of the last job>")
     cursor = None if chosen.after is None else (yield from _seq(chosen.after))
     rows = yield _page(chosen, cursor)
-    return [job_of(row, names) for row in rows]
+    return [job_of(row, decoders) for row in rows]
 
 
 def _page(chosen: Filter, cursor: int | None) -> Statement:
@@ -119,7 +119,7 @@ class Log(NamedTuple):
 
 
 def log(id: str, after: int, limit: int = EVENTS_PAGE_MAX) -> Op[Log]:
-    found = yield Statement("log_of", {"id": id})
+    found = yield Statement("job_log", {"id": id})
     if not found:
         raise JobNotFound(f"there is no job {show(id)}; it may have been deleted or pruned")
     seq, created_at, scheduled_for, count, state = found[0]
@@ -139,14 +139,14 @@ class Moved(NamedTuple):
 
 def changed(known: Mapping[int, int]) -> Op[list[Moved]]:
     """Those of many jobs, {seq: event count}, that have moved on."""
-    rows = _decode_moved((yield Statement("changed", {"asked": _json(known)}))[0][0])
+    rows = _decode_moved((yield Statement("changed_jobs", {"asked": json_of(known)}))[0][0])
     return [Moved(seq, count, None if state is None else State(state)) for seq, count, state in rows]
 
 
 def events_of(spans: Mapping[int, tuple[str, int, int]]) -> Op[dict[int, list[Event]]]:
     """Events of many jobs, {seq: (id, after, up to)}; never the first of one."""
     asked = [(seq, after, upto) for seq, (_, after, upto) in spans.items()]
-    rows = _decode_events((yield Statement("events_of", {"spans": _json(asked)}))[0][0])
+    rows = _decode_events((yield Statement("events_of", {"spans": json_of(asked)}))[0][0])
     found: dict[int, list[Event]] = {}
     for seq, *row in sorted(rows):
         found.setdefault(seq, []).append(event_of(spans[seq][0], tuple(row)))
@@ -154,7 +154,8 @@ def events_of(spans: Mapping[int, tuple[str, int, int]]) -> Op[dict[int, list[Ev
 
 
 def workers() -> Op[list[Row]]:
-    return (yield Statement("workers"))
+    rows: list[Row] = yield Statement("workers")
+    return rows
 
 
 def lane_names() -> Op[dict[int, tuple[str, str]]]:
@@ -163,17 +164,13 @@ def lane_names() -> Op[dict[int, tuple[str, str]]]:
 
 def work_left(lanes: Sequence[int]) -> Op[tuple[bool, bool]]:
     """Whether anything is ready, and whether anything is running, in these lanes."""
-    ready, running = (yield Statement("work_left", {"lanes": msgspec.json.encode(list(lanes)).decode()}))[0]
+    ready, running = (yield Statement("work_left", {"lanes": json_of(list(lanes))}))[0]
     return bool(ready), bool(running)
 
 
 def _seq(id: str) -> Op[int]:
-    found = yield Statement("job_state", {"id": id})
+    found = yield Statement("job_to_move", {"id": id})
     if not found:
         raise JobNotFound(f"there is no job {show(id)}; it may have been deleted or pruned")
     seq: int = found[0][0]
     return seq
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-import msgspec
-
 from holdfast.domain.callback import (
     CALLBACK_DELAYS,
     CALLBACK_PRIORITY,
@@ -20,7 +18,7 @@ from holdfast.domain.trace import carried
 from holdfast.errors import SettingError
 from holdfast.store.ids import first_id, id_text
 from holdfast.store.lane import lane_of
-from holdfast.store.op import Moment, Op, Statement
+from holdfast.store.op import Moment, Op, Statement, json_of
 
 
 def announce(moment: Moment, ended: Mapping[int, Hidden]) -> Op[None]:
@@ -31,35 +29,35 @@ def announce(moment: Moment, ended: Mapping[int, Hidden]) -> Op[None]:
     jobs = yield from _ended(ended)
     if not jobs:
         return
-    lane = yield from lane_of(CALLBACK_QUEUE, CALLBACK_TASK)
-    for job in jobs:
-        yield _telling(moment, lane, job, ended[job.seq], message_id(job))
+    yield from lane_of(CALLBACK_QUEUE, CALLBACK_TASK)
+    yield [_telling(moment, job, ended[job.seq], message_id(job)) for job in jobs]
 
 
 def announce_again(moment: Moment, seq: int, hidden: Hidden) -> Op[str]:
     """The same message about the end of one job, by another job; its id."""
     job = (yield from _ended({seq: hidden}))[0]
     id = id_text(first_id(moment.now))
-    lane = yield from lane_of(CALLBACK_QUEUE, CALLBACK_TASK)
-    yield _telling(moment, lane, job, hidden, id)
+    yield from lane_of(CALLBACK_QUEUE, CALLBACK_TASK)
+    yield _telling(moment, job, hidden, id)
     return id
 
 
 def _ended(seqs: Mapping[int, Hidden]) -> Op[list[Ended]]:
-    rows = yield Statement("ended_jobs", {"seqs": msgspec.json.encode(list(seqs)).decode()})
+    rows = yield Statement("ended_jobs", {"seqs": json_of(list(seqs))})
     return [Ended(*row) for row in rows]
 
 
-def _telling(moment: Moment, lane: int, job: Ended, hidden: Hidden, id: str) -> Statement:
+def _telling(moment: Moment, job: Ended, hidden: Hidden, id: str) -> Statement:
     # All that is needed to deliver it: the job itself may be deleted before that is done.
     arguments = {"job": job.id, "url": job.callback, "message": message_id(job), "event": event_of(job, hidden)}
     fields = {
-        "lane": lane,
+        "queue": CALLBACK_QUEUE,
+        "task": CALLBACK_TASK,
         "priority": CALLBACK_PRIORITY,
         "attempts_max": _tries(),
         "now": moment.now,
         "id": id,
-        "arguments": msgspec.json.encode(arguments).decode(),
+        "arguments": json_of(arguments),
         "meta": carried(job.meta),
         "parent": job.id,
     }

@@ -19,8 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from holdfast.store.enqueue import Plain
-from holdfast.store.op import Make
+from holdfast.store.op import Operation, shortcut
 
 T = TypeVar("T")
 BATCH_MAX: Final = 256
@@ -39,7 +38,7 @@ class Commits:
 
     def __init__(
         self,
-        alone: Callable[[Make[Any]], Any],
+        alone: Callable[[Operation[Any]], Any],
         commit: Callable[[list[Entry[Any]]], None],
         afterwards: Callable[[], None],
         elsewhere: Callable[[Callable[[], None]], object],
@@ -70,14 +69,14 @@ class Commits:
             with self.busy:
                 yield True
 
-    def write(self, make: Make[T]) -> T:
+    def write(self, operation: Operation[T]) -> T:
         if not self.is_alone():
-            return self._write_together(make)
+            return self._write_together(operation)
         try:
             with self.busy:
                 self._leader = threading.get_ident()
                 try:
-                    value: T = self._alone(make)
+                    value: T = self._alone(operation)
                     self._afterwards()
                     return value
                 finally:
@@ -93,8 +92,8 @@ class Commits:
             self._leading = True
             return True
 
-    def _write_together(self, make: Make[T]) -> T:
-        entry = ThreadEntry(make)
+    def _write_together(self, operation: Operation[T]) -> T:
+        entry = ThreadEntry(operation)
         try:
             if not self.join(entry):
                 while not (entry.done or entry.leads):
@@ -109,9 +108,9 @@ class Commits:
             self._lead()
         return entry.answer()
 
-    async def awrite(self, make: Make[T]) -> T:
+    async def awrite(self, operation: Operation[T]) -> T:
         loop = asyncio.get_running_loop()
-        entry = LoopEntry(make, loop, self.lead_elsewhere)
+        entry = LoopEntry(operation, loop, self.lead_elsewhere)
         if loop not in self._watched:
             self._watch(loop)
         if self.join(entry):
@@ -219,8 +218,8 @@ class Commits:
 class Entry(ABC, Generic[T]):
     """One caller's operation, waiting for the commit that will hold it."""
 
-    def __init__(self, make: Make[T]) -> None:
-        self.make = make
+    def __init__(self, operation: Operation[T]) -> None:
+        self.operation = operation
         self.value: T | None = None
         self.error: BaseException | None = None
         self.done = False
@@ -236,8 +235,8 @@ class Entry(ABC, Generic[T]):
 
 
 class ThreadEntry(Entry[T]):
-    def __init__(self, make: Make[T]) -> None:
-        super().__init__(make)
+    def __init__(self, operation: Operation[T]) -> None:
+        super().__init__(operation)
         self.abandoned = False
         self.next: ThreadEntry[Any] | None = None
         """The one to be woken when this one is awake."""
@@ -267,8 +266,8 @@ class ThreadEntry(Entry[T]):
 
 
 class LoopEntry(Entry[T]):
-    def __init__(self, make: Make[T], loop: asyncio.AbstractEventLoop, lead: Callable[[], None]) -> None:
-        super().__init__(make)
+    def __init__(self, operation: Operation[T], loop: asyncio.AbstractEventLoop, lead: Callable[[], None]) -> None:
+        super().__init__(operation)
         self.future: asyncio.Future[T] = loop.create_future()
         self._loop = loop
         self._lead = lead
@@ -304,10 +303,10 @@ def _wake_all(batch: Sequence[Entry[Any]]) -> None:
 
 
 class Share(NamedTuple):
-    """The part of a batch that is run, and undone, as one: one caller's work, or that of several who asked for the same."""
+    """The part of a batch that is run, and undone, as one: one caller's operation, or several that were joined."""
 
     entries: Sequence[Entry[Any]]
-    make: Make[Any]
+    operation: Operation[Any]
 
     def answer(self, value: Any) -> None:
         for entry, each in zip(self.entries, value if len(self.entries) > 1 else [value], strict=True):
@@ -319,13 +318,22 @@ class Share(NamedTuple):
 
 
 def shares(batch: Sequence[Entry[Any]]) -> list[Share]:
-    """Jobs that callers enqueue with nothing special about them go in together; everything else goes one by one."""
-    joint = [entry for entry in batch if isinstance(entry.make, Plain)] if len(batch) > 1 else []
-    if len(joint) < 2:
-        return [Share([entry], entry.make) for entry in batch]
-    first, *others = [entry.make for entry in joint if isinstance(entry.make, Plain)]
-    single = [Share([entry], entry.make) for entry in batch if not isinstance(entry.make, Plain)]
-    return [Share(joint, first.together(others)), *single]
+    """Operations of one class that can be joined are run as one; every other one is run by itself."""
+    joint: dict[type, list[Entry[Any]]] = {}
+    single: list[Share] = []
+    for entry in batch:
+        short = shortcut(entry.operation)
+        if short is not None and short.joins:
+            joint.setdefault(type(short), []).append(entry)
+        else:
+            single.append(Share([entry], entry.operation))
+    return [*(_joined(entries) for entries in joint.values()), *single]
+
+
+def _joined(entries: list[Entry[Any]]) -> Share:
+    first, *others = (entry.operation for entry in entries)
+    short = shortcut(first)
+    return Share(entries, short.joined(others) if short is not None and others else first)
 
 
 def accept(batch: Sequence[Entry[Any]]) -> None:

@@ -1,15 +1,19 @@
-"""Accepting jobs: one transaction for any number of them, keys decided inside it."""
+"""Accepting jobs: any number of them in one transaction, keys decided inside it.
+
+Every option is written in sets: a few statements for a batch, whatever its jobs ask for. Two cases cost less. Jobs that share
+one set of options are written by `add_alike`, which is given the options once. A single simple job is one statement, which needs
+no transaction around it (`Enqueue.alone`).
+"""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from types import MappingProxyType
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from holdfast.domain.bounds import SMALL_ENQUEUE_MAX
 from holdfast.domain.callback import CALLBACK_QUEUE, CALLBACK_TASK
 from holdfast.domain.job import NewJob, Options
 from holdfast.domain.key import Holder, Key, holds
@@ -18,370 +22,271 @@ from holdfast.errors import Conflict
 from holdfast.store import control
 from holdfast.store.callbacks import announce
 from holdfast.store.ids import first_id, id_parts, id_text
-from holdfast.store.lane import lane_of
-from holdfast.store.op import Make, Moment, Op, Statement
+from holdfast.store.lane import Pair, add_lanes, lanes_of
+from holdfast.store.op import Alone, Moment, Op, Operation, Shortcut, Statement, json_of
 
 NUMBERS_MAX: Final = 4_096
 """How many consecutive numbers one `next_job` gives at most."""
-NUMBERS_AHEAD: Final = 8
-_TELLING: Final = (CALLBACK_QUEUE, CALLBACK_TASK)
+_CALLBACKS: Final[Pair] = (CALLBACK_QUEUE, CALLBACK_TASK)
+
+_decode_seqs = msgspec.json.Decoder(list[int]).decode
 
 
-class Known(msgspec.Struct, frozen=True):
-    """An accepted job whose id is not the next in the run: the caller chose it, or its key had a job already."""
+class Existing(msgspec.Struct, frozen=True):
+    """The job that already has the key of one that was asked for."""
 
     id: str
-    created: bool
     same_arguments: bool = True
     ended: Holder | None = None
     """Set where the job itself was pruned and only its key is left."""
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """What became of a batch: job i has id `first_id + i`, but for those in `known`."""
+    """What became of a batch: job i has id `first_id + i`, unless the caller chose its id, or its key had a job already."""
 
     first_id: int
     count: int
     created_at: int
-    known: dict[int, Known]
-    lanes: dict[tuple[str, str], int]
-    """The lanes of these jobs, by queue and task: true once this is committed, and for good."""
-    only: str | None = None
-    """Its id, where it is one job and nothing had to be decided."""
+    chosen: dict[int, str] = {}
+    existing: dict[int, Existing] = {}
 
     def id(self, index: int) -> str:
-        known = self.known.get(index)
-        return id_text(self.first_id + index) if known is None else known.id
+        existing = self.existing.get(index)
+        if existing is not None:
+            return existing.id
+        return self.chosen.get(index) or id_text(self.first_id + index)
+
+    def part(self, start: int, count: int) -> Accepted:
+        """Some of the jobs in a row, where all ids are ours."""
+        return Accepted(self.first_id + start, count, self.created_at)
 
 
-class Plain(msgspec.Struct):
-    """Jobs with no key, id, tags or callback: nothing to decide, so callers that come together are written as one batch."""
+class Enqueue(Shortcut[Accepted]):
+    """The operation that accepts these jobs."""
 
-    jobs: Sequence[NewJob]
-    lanes: Mapping[tuple[str, str], int]
+    def __init__(self, jobs: Sequence[NewJob]) -> None:
+        self.jobs = jobs
 
     def __call__(self, moment: Moment) -> Op[Accepted]:
-        if len(self.jobs) == 1 and self.jobs[0].options.is_ready:
-            return _enqueue_one(moment, self.jobs[0], self.lanes)
-        return enqueue(moment, self.jobs, self.lanes)
+        return enqueue(moment, self.jobs)
 
-    def at_once(self, now: int, many: bool = False) -> tuple[Statement, Accepted] | None:
-        """The one statement that does all of it, and what it answers, where that is enough: it needs no transaction around.
-
-        many  The database has one for many jobs, too.
-        """
-        lane = self.lane
-        if lane is None:
+    def alone(self, moment: Moment) -> Alone[Accepted] | None:
+        if len(self.jobs) != 1 or not self.jobs[0].options.is_simple:
             return None
-        if len(self.jobs) == 1:
-            return _whole(now, self.jobs[0], lane)
-        return _all_of_them(now, self.jobs, lane) if many else None
+        (job,) = self.jobs
+        options, first = job.options, first_id(moment.now)
+        fields = {
+            "queue": options.queue,
+            "task": options.task,
+            "priority": options.priority,
+            "attempts_max": options.attempts,
+            "now": moment.now,
+            "id": id_text(first),
+            "arguments": job.arguments,
+            "meta": options.meta,
+            "parent": options.parent,
+        }
+        return Alone(Statement("add_job", fields), Accepted(first, 1, moment.now))
 
     @property
-    def lane(self) -> int | None:
-        """That of the first one, if it is known, and the job is ready at once."""
-        options = self.jobs[0].options
-        return self.lanes.get((options.queue, options.task)) if options.is_ready else None
+    def is_quick(self) -> bool:  # type: ignore[override]
+        return len(self.jobs) <= SMALL_ENQUEUE_MAX and self.joins
 
-    def together(self, others: Sequence[Plain]) -> Make[list[Accepted]]:
-        def make(moment: Moment) -> Op[list[Accepted]]:
-            all_of_them = yield from enqueue(moment, [job for each in (self, *others) for job in each.jobs], self.lanes)
-            parts, first = [], all_of_them.first_id
-            for each in (self, *others):
-                parts.append(Accepted(first, len(each.jobs), moment.now, {}, all_of_them.lanes))
-                first += len(each.jobs)
+    @property
+    def joins(self) -> bool:
+        """Without a key or an id of the caller's there is nothing to decide, and so nothing that could be refused."""
+        first = self.jobs[0].options
+        return all(job.options is first or _is_free(job.options) for job in self.jobs) and _is_free(first)
+
+    def joined(self, others: Sequence[Enqueue]) -> Operation[list[Accepted]]:
+        every = (self, *others)
+
+        def run(moment: Moment) -> Op[list[Accepted]]:
+            whole = yield from enqueue(moment, [job for each in every for job in each.jobs])
+            parts, start = [], 0
+            for each in every:
+                parts.append(whole.part(start, len(each.jobs)))
+                start += len(each.jobs)
             return parts
 
-        return make
+        return run
 
 
-class Overtaken(Exception):
-    """Nothing of a chunk was kept: it can only be written when the one before it is done."""
+def _is_free(options: Options) -> bool:
+    return options.key is None and options.id is None
 
 
-class InTurn(msgspec.Struct):
-    """A chunk of a bulk that is written beside the one before it, in a transaction of its own, and kept only if that one is.
+class _New(NamedTuple):
+    """A job that is asked for: its place in the batch, and what it gets if it is made."""
 
-    Both were given their numbers beforehand, so that they are in their order, whoever is first.
-    """
-
-    chunk: Plain
-    number: int
-    """Of the first of its jobs."""
-    before: int | None
-    """The same of the chunk before, if that was not known to be kept."""
-    sent: Callable[[], None]
-    """Called when the server has it: one that comes behind may be sent now."""
-
-    def __call__(self, moment: Moment) -> Op[Accepted]:
-        statements, accepted = self.at_once(moment.now)
-        for each in statements:
-            _ = yield each
-        return accepted
-
-    def at_once(self, now: int) -> tuple[list[Statement], Accepted]:
-        """The statements that do all of it, in one transaction, and what they answer."""
-        whole = self.chunk.at_once(now, many=True)
-        if whole is None:
-            raise Overtaken
-        (verb, fields, _), accepted = whole
-        statements = [Statement(verb, {**fields, "first": self.number})]
-        if self.before is not None:
-            statements.append(Statement("behind", {"first": self.before}))
-        return statements, accepted
+    at: int
+    seq: int
+    id: str
+    lane: int
+    options: Options
+    arguments: str
 
 
-def take_numbers(_: Moment) -> Op[list[int]]:
-    """For a few chunks, one after the other."""
-    rows = yield Statement("next_chunks", {"count": NUMBERS_AHEAD})
-    return [number for (number,) in rows]
+class _Batch:
+    """What is decided about the jobs of one operation, as it is decided."""
+
+    def __init__(self, moment: Moment) -> None:
+        self.moment = moment
+        self.first_id = first_id(moment.now)
+        self.chosen: dict[int, str] = {}
+        self.existing: dict[int, Existing] = {}
+        self.replaced: dict[int, Hidden] = {}
+        """Jobs with a callback that lost their key to one of this batch, by their numbers."""
 
 
-def is_plain(options: Options) -> bool:
-    return is_alike(options) and options.callback is None
+def enqueue(moment: Moment, jobs: Sequence[NewJob]) -> Op[Accepted]:
+    batch = _Batch(moment)
+    for start in range(0, len(jobs), NUMBERS_MAX):
+        yield from _add(batch, start, jobs[start : start + NUMBERS_MAX])
+    if batch.replaced:  # not before: this adds jobs, and the numbers above were only looked up
+        yield from announce(moment, batch.replaced)
+    return Accepted(batch.first_id, len(jobs), moment.now, batch.chosen, batch.existing)
 
 
-def is_alike(options: Options) -> bool:
-    """Whether jobs with the same options differ in nothing but their arguments."""
-    return options.key is None and options.id is None and not options.tags
+def _add(batch: _Batch, start: int, jobs: Sequence[NewJob]) -> Op[None]:
+    pairs = _pairs(jobs)
+    [[(number,)], found] = yield [Statement("next_job"), lanes_of(pairs)]
+    lanes = yield from add_lanes(pairs, found)
+    options = jobs[0].options
+    if options.is_alike and all(job.options is options for job in jobs):
+        yield _add_alike(batch, start, number, lanes[options.queue, options.task], jobs)
+        return
+    rounds: list[dict[str, _New]] = [{}]
+    times: Counter[str] = Counter()
+    for at, job in enumerate(jobs, start):
+        options = job.options
+        name = options.id or id_text(batch.first_id + at)
+        new = _New(at, number + at - start, name, lanes[options.queue, options.task], options, job.arguments)
+        name = name if options.key is None else options.key.text
+        if times[name] == len(rounds):
+            rounds.append({})
+        rounds[times[name]][name] = new
+        times[name] += 1
+    first, *repeated = rounds
+    made = yield from _with_keys(batch, list(first.values()))
+    if made:
+        yield from _write(batch, made)
+    for again in repeated:  # the same key or id once more: decided when the job before it is written
+        for new in (yield from _with_keys(batch, list(again.values()))):
+            yield from _write(batch, [new])
 
 
-def _enqueue_one(moment: Moment, job: NewJob, lanes: Mapping[tuple[str, str], int]) -> Op[Accepted]:
-    """What `enqueue` does, for what a caller waits for most often."""
-    names = (job.options.queue, job.options.task)
-    lane = lanes.get(names) or (yield from lane_of(*names))
-    statement, accepted = _whole(moment.now, job, lane)
-    yield statement
-    accepted.lanes[names] = lane
-    return accepted
+def _pairs(jobs: Sequence[NewJob]) -> list[Pair]:
+    """The queues and tasks of the jobs. That of callbacks too, if any has one: whatever ends such a job must not wait for a
+    transaction that is adding this lane."""
+    several = {id(job.options): job.options for job in jobs}.values()
+    pairs = {(options.queue, options.task): None for options in several}
+    if any(options.callback is not None for options in several):
+        pairs[_CALLBACKS] = None
+    return list(pairs)
 
 
-def _whole(now: int, job: NewJob, lane: int) -> tuple[Statement, Accepted]:
-    """A plain job, ready at once, is one statement."""
-    options, first = job.options, first_id(now)
-    id = id_text(first)
+def _add_alike(batch: _Batch, start: int, number: int, lane: int, jobs: Sequence[NewJob]) -> Statement:
+    options = jobs[0].options
+    head, low = id_parts(batch.first_id + start)
     fields = {
-        "lane": lane,
-        "priority": options.priority,
-        "attempts_max": options.attempts,
-        "now": now,
-        "id": id,
-        "arguments": job.arguments,
-        "meta": options.meta,
-        "parent": options.parent,
-    }
-    return Statement("add_job", fields), Accepted(first, 1, now, {}, {}, id)
-
-
-def _all_of_them(now: int, jobs: Sequence[NewJob], lane: int) -> tuple[Statement, Accepted] | None:
-    """Jobs that differ in nothing but their arguments are one statement, too; these go a line each: JSON of ours has no other."""
-    options, lines = jobs[0].options, "\n".join([job.arguments for job in jobs])
-    alike = all(job.options is options for job in jobs) and lines.count("\n") == len(jobs) - 1
-    if not alike or len(jobs) > NUMBERS_MAX:
-        return None
-    first = first_id(now)
-    head, low = id_parts(first)
-    fields = {
-        "lane": lane,
-        "priority": options.priority,
-        "attempts_max": options.attempts,
-        "now": now,
+        "first": number,
+        "last": number + len(jobs) - 1,
         "id_head": head,
         "id_low": low,
-        "lines": lines,
-        "count": len(jobs),
-        "first": None,
-        "meta": options.meta,
-        "parent": options.parent,
-    }
-    return Statement("add_many", fields), Accepted(first, len(jobs), now, {}, {})
-
-
-def enqueue_chunk(jobs: Sequence[NewJob], lanes: Mapping[tuple[str, str], int]) -> Make[Accepted]:
-    """A part of a bulk."""
-    first = jobs[0].options
-    if is_plain(first) and all(job.options is first or is_plain(job.options) for job in jobs):
-        return Plain(jobs, lanes)
-    return partial(enqueue, jobs=jobs, lanes=lanes)
-
-
-def enqueue(moment: Moment, jobs: Sequence[NewJob], lanes: Mapping[tuple[str, str], int] = MappingProxyType({})) -> Op[Accepted]:
-    """`lanes` are those that are known to be in the store; the others are looked up, or made."""
-    found: dict[tuple[str, str], int] = {}
-    known: dict[int, Known] = {}
-    replaced: dict[int, Hidden] = {}
-    first = first_id(moment.now)
-    for start in range(0, len(jobs), NUMBERS_MAX):
-        part = jobs[start : start + NUMBERS_MAX]
-        number: int = (yield Statement("next_job", {"count": len(part)}))[0][0]
-        batch = _Batch(moment, number - start, first, replaced)
-        spans = yield from _spans(moment, part, start, lanes, found)
-        yield from _add(batch, spans, known)
-    if replaced:  # not before: the numbers above were only looked up, and this takes the next ones
-        yield from announce(moment, replaced)
-    return Accepted(first, len(jobs), moment.now, known, found)
-
-
-def _spans(
-    moment: Moment, jobs: Sequence[NewJob], start: int, lanes: Mapping[tuple[str, str], int], found: dict[tuple[str, str], int]
-) -> Op[list[_Span]]:
-    """The jobs, those with the same options together; their lanes go into `found`."""
-    spans: list[_Span] = []
-    for _, run in itertools.groupby(jobs, key=lambda job: id(job.options)):
-        span = list(run)
-        options = span[0].options
-        lane = (options.queue, options.task)
-        if lane not in found:
-            found[lane] = lanes.get(lane) or (yield from lane_of(*lane))
-        if options.callback is not None:
-            # Made now, while there is time: whoever ends the job must not wait for another that makes this lane.
-            found[_TELLING] = lanes.get(_TELLING) or (yield from lane_of(*_TELLING))
-        spans.append(_Span(start, _template(options, found[lane], moment.now), span))
-        start += len(span)
-    return spans
-
-
-def _add(batch: _Batch, spans: list[_Span], known: dict[int, Known]) -> Op[None]:
-    fresh = yield from _take_keys(batch, spans)
-    for start, template, jobs in spans:
-        if is_alike(template.options):
-            yield from _add_alike(batch, template, start, [job.arguments for job in jobs])
-            continue
-        for offset, job in enumerate(jobs, start):
-            special = yield from _add_special(batch, template, offset, job, offset in fresh)
-            if special is not None:
-                known[offset] = special
-
-
-class _Batch(NamedTuple):
-    """Job i of a batch gets seq `first_seq + i` and, unless its caller chose one, id `first_id + i`."""
-
-    moment: Moment
-    first_seq: int
-    first_id: int
-    replaced: dict[int, Hidden]
-    """Jobs that lost their key to one of this batch, and are to be told of."""
-
-
-class _Template(NamedTuple):
-    """What all jobs with the same options share: the parameters of the statements that write them."""
-
-    options: Options
-    lane: int
-    fields: dict[str, Any]
-
-
-class _Span(NamedTuple):
-    """Jobs in a row with the same options; the first has this index in the batch."""
-
-    start: int
-    template: _Template
-    jobs: list[NewJob]
-
-
-def _template(options: Options, lane: int, now: int) -> _Template:
-    run_at = options.run_at if options.run_at is not None else now + options.delay
-    fields = {
         "lane": lane,
         "priority": options.priority,
         "attempts_max": options.attempts,
-        "run_after": run_at if run_at > now else None,
-        "now": now,
-        "key": None if options.key is None else options.key.text,
-        "tags": msgspec.json.encode(options.tags).decode() if options.tags else None,
+        "now": batch.moment.now,
+        "run_after": options.run_after(batch.moment.now),
+        "arguments": json_of([job.arguments for job in jobs]),
         "meta": options.meta,
         "parent": options.parent,
         "callback": options.callback,
     }
-    return _Template(options, lane, fields)
+    return Statement("add_alike", fields)
 
 
-def _add_alike(batch: _Batch, template: _Template, index: int, arguments: list[str]) -> Op[None]:
-    """Jobs in a row that differ in nothing but their arguments: a few statements for all of them."""
-    first = batch.first_seq + index
-    head, low = id_parts(batch.first_id + index)
-    fields = {**template.fields, "first": first, "last": first + len(arguments) - 1, "id_head": head, "id_low": low}
-    yield Statement("add_bodies", {**fields, "arguments": msgspec.json.encode(arguments).decode()})
-    yield _placed(fields)
+def _write(batch: _Batch, made: list[_New]) -> Op[None]:
+    """All rows of these jobs. No job that is written already has a number between theirs."""
+    now = batch.moment.now
+    fields = {"now": now, "first": made[0].seq, "last": made[-1].seq, "jobs": json_of([_columns(new, now) for new in made])}
+    added = (yield Statement("add_jobs", fields))[0][0]
+    chosen = {new.at: new.id for new in made if new.options.id is not None}
+    if added < len(made):
+        yield from _refuse_ids(list(chosen.values()))
+    batch.chosen.update(chosen)
 
 
-def _placed(fields: dict[str, Any]) -> Statement:
-    """A span of bodies goes into the narrow table of its state."""
-    return Statement("add_ready" if fields["run_after"] is None else "add_scheduled", fields)
+def _columns(new: _New, now: int) -> tuple[Any, ...]:
+    options = new.options
+    return (
+        new.seq, new.id, new.lane, options.priority, options.attempts, options.run_after(now), new.arguments,
+        None if options.key is None else options.key.text, json_of(options.tags) if options.tags else None, options.meta,
+        options.parent, options.callback,
+    )  # fmt: skip
 
 
-def _take_keys(batch: _Batch, spans: list[_Span]) -> Op[set[int]]:
-    """The jobs whose key nobody had. All other keys are locked now: in their order, so that nobody waits in a circle."""
-    keyed = [
-        (template.options.key, offset, template)
-        for start, template, jobs in spans
-        if template.options.key is not None
-        for offset in range(start, start + len(jobs))
-    ]
-    fresh: set[int] = set()
-    for key, offset, template in sorted(keyed, key=lambda each: (each[0].text, each[1])):
-        if (yield Statement("take_key", _held(batch, template, key, offset))):
-            fresh.add(offset)
-    return fresh
+def _refuse_ids(ids: list[str]) -> Op[None]:
+    """One of the ids that callers chose is taken, or was chosen twice."""
+    rows = yield Statement("jobs_by_id", {"ids": json_of(ids)})
+    taken = next((row[1] for row in rows), ids[0])
+    raise Conflict(f"job id {taken!r} is taken; leave the id out, or use a key to get the job that exists")
 
 
-def _add_special(batch: _Batch, template: _Template, index: int, job: NewJob, fresh: bool) -> Op[Known | None]:
-    """A key, an id of the caller's, tags: decided and written one by one. None: new, with an id of ours."""
-    options, seq, id = template.options, batch.first_seq + index, _id(batch, template, index)
-    if options.key is not None and not fresh:
-        first = yield from _holder(batch, options.key, job)
-        if first is not None:
-            return first
-        yield Statement("hold_key", _held(batch, template, options.key, index))
-    fields = {**template.fields, "first": seq, "last": seq}
-    if not (yield Statement("add_body", {**fields, "seq": seq, "id": id, "chosen": options.id, "arguments": job.arguments})):
-        raise Conflict(f"job id {id!r} is taken; leave the id out, or use a key to get the job that exists")
-    if options.tags:
-        yield Statement("add_tags", rows=[(tag, seq) for tag in options.tags])
-    yield _placed(fields)
-    return Known(id, created=True) if options.id is not None else None
+def _with_keys(batch: _Batch, asked: list[_New]) -> Op[list[_New]]:
+    """Those of the jobs that are to be made: they have no key, or it is theirs now."""
+    keyed = [(new, new.options.key) for new in asked if new.options.key is not None]
+    if not keyed:
+        return asked
+    now = batch.moment.now
+    taken = yield Statement("take_keys", {"now": now, "keys": json_of([_held(new, key, now) for new, key in keyed])})
+    fresh = set(_decode_seqs(taken[0][0]))
+    contested = [(new, key) for new, key in keyed if new.seq not in fresh]
+    if not contested:
+        return asked
+    rows = yield Statement("key_holders", {"keys": json_of([key.text for _, key in contested])})
+    holders = {row[0]: Holder(*row[1:]) for row in rows}
+    given: list[tuple[_New, Key]] = []
+    found: list[tuple[_New, Holder]] = []
+    for new, key in contested:
+        holder = holders.get(key.text)
+        if holder is None or (yield from _gives_way(batch, holder, key)):
+            given.append((new, key))
+        else:
+            found.append((new, holder))
+    if given:
+        yield Statement("hold_keys", {"now": now, "keys": json_of([_held(new, key, now) for new, key in given])})
+    if found:
+        batch.existing.update((yield from _existing(found)))
+    return [new for new in asked if new.at not in batch.existing]
 
 
-def _id(batch: _Batch, template: _Template, index: int) -> str:
-    return template.options.id or id_text(batch.first_id + index)
-
-
-def _holder(batch: _Batch, key: Key, job: NewJob) -> Op[Known | None]:
-    """The job that has the key, if it still counts; None: the key is ours to take."""
-    found = yield Statement("key_holder", {"key": key.text})
-    if not found:
-        return None
-    holder = Holder(*found[0])
+def _gives_way(batch: _Batch, holder: Holder, key: Key) -> Op[bool]:
+    """Whether a key is free although it was given to a job before; `replace` cancels that job."""
     if not holds(holder, batch.moment.now):
-        return None
+        return True
+    if key.conflict == "raise":
+        raise Conflict(f"key {key.text} is held by job {holder.id} ({holder.state or holder.ended or 'ready'}); "
+                       "use conflict='return' to get that job, or another key")  # fmt: skip
     if key.conflict == "replace" and holder.ended is None:
         why = f"replaced by a newer job with key {key.text}"
         told = yield from control.cancel_if_open(batch.moment, holder.id, why)
         if told is not None:
             batch.replaced[told] = NOTHING_HIDDEN
-        return None
-    if key.conflict == "replace":
-        return None
-    if key.conflict == "raise":
-        raise Conflict(f"key {key.text} is held by job {holder.id} ({holder.state or holder.ended or 'ready'}); "
-                       "use conflict='return' to get that job, or another key")  # fmt: skip
-    if holder.ended is not None:
-        return Known(holder.id, created=False, ended=holder)
-    stored = yield Statement("job_arguments", {"seq": holder.seq})
-    same = not stored or stored[0][0] == job.arguments
-    return Known(holder.id, created=False, same_arguments=same)
+    return key.conflict == "replace"
 
 
-def _held(batch: _Batch, template: _Template, key: Key, index: int) -> dict[str, Any]:
-    now = batch.moment.now
-    timed = isinstance(key.scope, float)
+def _existing(found: Iterable[tuple[_New, Holder]]) -> Op[dict[int, Existing]]:
+    """The jobs that have the keys, and whether each was asked for with the same arguments."""
+    kept = [(holder.seq, new.arguments) for new, holder in found if holder.ended is None]
+    others = set(_decode_seqs((yield Statement("other_arguments", {"jobs": json_of(kept)}))[0][0])) if kept else set()
     return {
-        "key": key.text,
-        "seq": batch.first_seq + index,
-        "id": _id(batch, template, index),
-        "scope": "seconds" if timed else key.scope,
-        "until": now + int(key.scope * 1e6) if isinstance(key.scope, float) else None,
-        "failed": key.failed,
-        "lane": template.lane,
-        "created_at": now,
+        new.at: Existing(holder.id, holder.seq not in others, holder if holder.ended is not None else None)
+        for new, holder in found
     }
+
+
+def _held(new: _New, key: Key, now: int) -> tuple[Any, ...]:
+    until = now + int(key.scope * 1e6) if isinstance(key.scope, float) else None
+    return key.text, new.seq, new.id, "seconds" if isinstance(key.scope, float) else key.scope, until, key.failed, new.lane

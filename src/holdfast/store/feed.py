@@ -96,16 +96,16 @@ def feed_page(cursor: Cursor, limit: int = EVENTS_PAGE_MAX) -> Op[Page]:
         return Page([], cursor, more=False)
     part = cursor if cursor.upto else cursor._replace(upto=now.here)
     if now.size < NEAR_MAX:
-        rows = yield Statement("feed_near", {**_between(part), "job": part.job, "number": part.number, "limit": limit})
+        rows = yield Statement("feed_few", {**_between(part), "job": part.job, "number": part.number, "limit": limit})
         last = None
     else:
         if not part.job and part.since != now.oldest:
             first = yield Statement("feed_first", {**_between(part), "job_max": INTEGER_MAX})
             part = part._replace(job=first[0][0])
-        found = yield Statement("feed_reach", {"job": part.job, "jobs": REACH_JOBS})
+        found = yield Statement("feed_reach", {"job": part.job, "distance": REACH_JOBS})
         last = found[0][0] if found else None
         fields = {"job": part.job, "number": part.number, "limit": limit, "last": INTEGER_MAX if last is None else last}
-        rows = yield Statement("feed_far", {**_between(part), **fields})
+        rows = yield Statement("feed_many", {**_between(part), **fields})
     return _page(part, rows, last, limit, now)
 
 

@@ -1,14 +1,34 @@
-"""A lane is a (queue, task) pair; the first job of a pair makes it."""
+"""A lane is a (queue, task) pair: what claims choose from. The first job of a pair makes it.
+
+Lanes are looked up by name in the transaction that uses them and never remembered: after a restore or a failover a number may
+belong to another pair.
+"""
 
 from __future__ import annotations
 
-from holdfast.store.op import Op, Statement
+from collections.abc import Iterable
+
+from holdfast.store.op import Op, Statement, json_of
+
+Pair = tuple[str, str]
+"""A queue and a task."""
+
+
+def lanes_of(pairs: Iterable[Pair]) -> Statement:
+    """Asks for the lanes that exist: rows of lane, queue, task."""
+    return Statement("lanes_of", {"pairs": json_of(list(pairs))})
+
+
+def add_lanes(pairs: Iterable[Pair], rows: list[tuple[int, str, str]]) -> Op[dict[Pair, int]]:
+    """The lanes of all pairs, given the rows of `lanes_of`; those that do not exist yet are added."""
+    lanes = {(queue, task): lane for lane, queue, task in rows}
+    for queue, task in pairs:
+        if (queue, task) not in lanes:
+            lanes[queue, task] = (yield Statement("add_lane", {"queue": queue, "task": task}))[0][0]
+    return lanes
 
 
 def lane_of(queue: str, task: str) -> Op[int]:
-    names = {"queue": queue, "task": task}
-    found = yield Statement("lane", names)
-    if not found:
-        found = yield Statement("add_lane", names)
-    lane: int = found[0][0]
-    return lane
+    pair = (queue, task)
+    lanes = yield from add_lanes([pair], (yield lanes_of([pair])))
+    return lanes[pair]

@@ -1,91 +1,136 @@
-"""Operations are generators of statements; these two functions drive them.
+"""Operations are generators of statements; `drive` and `adrive` run them.
 
-An operation yields a `Statement` and is sent its rows; it does no I/O and knows no driver. So one source serves sync and
-async code, a transaction that the caller owns, and tests that crash at every statement.
+An operation yields a `Statement` and is sent its rows, or yields a list of statements that do not need each other's rows and
+is sent a list with the rows of each. It does no I/O, knows no driver, and changes nothing outside itself: it may be run again
+from the start. So one source serves sync and async code, a transaction that the caller owns, and tests that crash at every
+statement. An error of a statement is thrown into the operation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+import msgspec
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
 
 
 class Statement(NamedTuple):
-    """A verb (the name of a `.sql` file) and its parameters, or many rows of them in the file's order."""
+    """A verb (the name of a `.sql` file) and its parameters by name."""
 
     verb: str
     parameters: Mapping[str, Any] = {}
-    rows: Sequence[Row] | None = None
 
 
-Op = Generator[Statement, list[Row], T]
+_encode = msgspec.json.Encoder().encode
 
-TOGETHER: Final = "together"
-"""The verb of several statements that do not wait for each other's answers; each row has the rows of one of them."""
+
+def json_of(value: Any) -> str:
+    """Many values as one parameter of a statement."""
+    return _encode(value).decode()
+
+
+Asked = Statement | list[Statement]
+Op = Generator[Asked, Any, T]
 
 
 class Moment(NamedTuple):
-    """The time of an operation: wall clock and lease clock in microseconds, and the boot that the latter counts from."""
+    """The time of an operation: wall clock and lease clock in microseconds, and the boot that the lease clock counts from."""
 
     now: int
     tick: int
     boot: str
 
 
-Make = Callable[[Moment], Op[T]]
-"""An operation that is told the time when its transaction has begun, not when its caller began to wait for it."""
+Operation = Callable[[Moment], Op[T]]
+"""An operation before it runs: it is given the time when its transaction has begun."""
 
 
-class Single(Generic[T]):
-    """An operation of one statement, which is a transaction by itself. Its caller finds out what a lost answer has left behind.
+class Alone(NamedTuple, Generic[T]):
+    """An operation as a single statement, which is a transaction of its own. To run it twice must do no harm.
 
-    tells  Whether followers of jobs care for what it did.
+    If it is refused, or none of the rows come back that it returns, nothing was written, and the whole operation must be run
+    instead. If it was run twice, because the first reply was lost, a unique violation means that the first run was committed.
     """
 
-    def __init__(self, make: Make[T], tells: Callable[[T], bool]) -> None:
-        self._make, self.tells = make, tells
+    statement: Statement
+    value: T
+
+
+class Shortcut(Generic[T]):
+    """The base of operations that can be run more cheaply than in a transaction of their own."""
+
+    is_quick = False
+    """It writes little, and waits for no lock that another transaction may hold."""
 
     def __call__(self, moment: Moment) -> Op[T]:
-        return self._make(moment)
+        raise NotImplementedError
+
+    def alone(self, moment: Moment) -> Alone[T] | None:
+        """None: it needs a transaction."""
+        return None
+
+    @property
+    def joins(self) -> bool:
+        """Whether operations of this class can be run as one, because none of them can fail by itself."""
+        return False
+
+    def joined(self, others: Sequence[Any]) -> Operation[list[T]]:
+        """This operation and the others as one; it returns what each of them would return."""
+        raise NotImplementedError
+
+
+def shortcut(operation: Operation[T]) -> Shortcut[T] | None:
+    return operation if isinstance(operation, Shortcut) else None
 
 
 def together(*ops: Op[Any]) -> Op[list[Any]]:
-    """Operations side by side, a statement of each in turn: where statements have far to go, these travel together."""
+    """Operations side by side, a statement of each at a time: on a remote database their statements share round trips."""
     values: list[Any] = [None] * len(ops)
-    going: dict[int, Statement] = {}
+    asked: dict[int, Asked] = {}
 
-    def go_on(index: int, rows: list[Row] | None) -> None:
+    def advance(index: int, rows: Any) -> None:
         try:
-            going[index] = next(ops[index]) if rows is None else ops[index].send(rows)
+            asked[index] = next(ops[index]) if rows is None else ops[index].send(rows)
         except StopIteration as end:
-            going.pop(index, None)
+            asked.pop(index, None)
             values[index] = end.value
 
     for index in range(len(ops)):
-        go_on(index, None)
-    while going:
-        answers = yield Statement(TOGETHER, {"statements": tuple(going.values())})
-        for index, (rows,) in zip(list(going), answers, strict=True):
-            go_on(index, rows)
+        advance(index, None)
+    while asked:
+        groups = {index: [each] if isinstance(each, Statement) else each for index, each in asked.items()}
+        answers = iter((yield [statement for group in groups.values() for statement in group]))
+        for index, group in groups.items():
+            rows = [next(answers) for _ in group]
+            advance(index, rows[0] if isinstance(asked[index], Statement) else rows)
     return values
 
 
 class Connection(Protocol):
     def run(self, statement: Statement) -> list[Row]: ...
 
+    def run_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        """Statements that do not need each other's rows; on a remote database they share a round trip."""
+
 
 class AsyncConnection(Protocol):
     def run(self, statement: Statement) -> Awaitable[list[Row]]: ...
+    def run_many(self, statements: Sequence[Statement]) -> Awaitable[list[list[Row]]]: ...
 
 
 def drive(op: Op[T], connection: Connection) -> T:
     try:
-        statement = next(op)
+        asked = next(op)
         while True:
-            statement = op.send(connection.run(statement))
+            try:
+                rows: Any = connection.run(asked) if isinstance(asked, Statement) else connection.run_many(asked)
+            except BaseException as error:
+                asked = op.throw(error)
+            else:
+                asked = op.send(rows)
     except StopIteration as end:
         value: T = end.value
         return value
@@ -95,9 +140,14 @@ def drive(op: Op[T], connection: Connection) -> T:
 
 async def adrive(op: Op[T], connection: AsyncConnection) -> T:
     try:
-        statement = next(op)
+        asked = next(op)
         while True:
-            statement = op.send(await connection.run(statement))
+            try:
+                rows: Any = await (connection.run(asked) if isinstance(asked, Statement) else connection.run_many(asked))
+            except BaseException as error:
+                asked = op.throw(error)
+            else:
+                asked = op.send(rows)
     except StopIteration as end:
         value: T = end.value
         return value

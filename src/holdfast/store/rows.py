@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from holdfast.domain.event import Event
-from holdfast.domain.job import NOTHING, Attempt, Claimed, Job, Thaw, callback_status, moment_of
+from holdfast.domain.job import Attempt, Claimed, Decoders, Job, callback_status, moment_of
 from holdfast.domain.key import Holder
 from holdfast.domain.states import EVENTS, State
 from holdfast.store.op import Row
@@ -16,18 +16,8 @@ _decode = msgspec.json.decode
 _decode_errors = msgspec.json.Decoder(list[tuple[int, int, str, str, str]]).decode
 
 
-class Names:
-    """How to turn stored JSON of a task into values; a task that is not known here gives plain JSON."""
-
-    def arguments(self, task: str) -> Thaw:
-        return _decode
-
-    def result(self, task: str) -> Thaw:
-        return _decode
-
-
-def job_of(row: Row, names: Names) -> Job:
-    """From the columns of the view `holdfast_browse`, in its order."""
+def job_of(row: Row, decoders: Decoders) -> Job:
+    """From the columns of the view `holdfast_full_job`, in its order."""
     (_, id, task, queue, _, state, priority, attempt, attempts_max, token, event_count, arguments, result, reason, progress,
      meter, key, tags, meta, parent, created_at, run_after, started_at, finished_at, errors,
      callback, callback_state) = row  # fmt: skip
@@ -41,8 +31,8 @@ def job_of(row: Row, names: Names) -> Job:
         attempts_max=attempts_max,
         token=token,
         event_count=event_count,
-        arguments=arguments,
-        result=result,
+        arguments_json=arguments,
+        result_json=result,
         error=reason,
         errors=_errors(errors),
         **_described(progress, meter, key, tags, meta),
@@ -53,14 +43,13 @@ def job_of(row: Row, names: Names) -> Job:
         run_after=None if run_after is None else moment_of(run_after),
         started_at=None if started_at is None else moment_of(started_at),
         finished_at=None if finished_at is None else moment_of(finished_at),
-        thaw_arguments=names.arguments(task),
-        thaw_result=names.result(task),
+        _decoders=decoders,
     )
 
 
-def job_of_claimed(claimed: Claimed, task: str, queue: str, names: Names) -> Job:
+def job_of_claimed(claimed: Claimed, task: str, queue: str, decoders: Decoders) -> Job:
     """The job as its holder sees it when it starts to run."""
-    rest = claimed.rest or NOTHING
+    extras = claimed.extras
     return Job(
         id=claimed.id,
         task=task,
@@ -70,21 +59,20 @@ def job_of_claimed(claimed: Claimed, task: str, queue: str, names: Names) -> Job
         attempt=claimed.attempt,
         attempts_max=claimed.attempts_max,
         token=claimed.token,
-        arguments=claimed.arguments,
-        error=rest.reason,
-        **_described(rest.progress, rest.meter, rest.key, rest.tags, rest.meta),
-        parent=rest.parent,
-        callback=rest.callback,
-        callback_status=callback_status(rest.callback, None),
+        arguments_json=claimed.arguments,
+        error=extras.reason,
+        **_described(extras.progress, extras.meter, extras.key, extras.tags, extras.meta),
+        parent=extras.parent,
+        callback=extras.callback,
+        callback_status=callback_status(extras.callback, None),
         created_at=moment_of(claimed.created_at),
-        run_after=None if rest.run_after is None else moment_of(rest.run_after),
+        run_after=None if extras.run_after is None else moment_of(extras.run_after),
         started_at=moment_of(claimed.started_at),
-        thaw_arguments=names.arguments(task),
-        thaw_result=names.result(task),
+        _decoders=decoders,
     )
 
 
-def job_of_key(holder: Holder, names: Names) -> Job:
+def job_of_key(holder: Holder, decoders: Decoders) -> Job:
     """What is left of a job that was pruned while its key lives on: its id and how it ended."""
     return Job(
         id=holder.id,
@@ -95,10 +83,8 @@ def job_of_key(holder: Holder, names: Names) -> Job:
         attempt=0,
         attempts_max=0,
         token=0,
-        arguments=None,
         created_at=moment_of(holder.created_at),
-        thaw_arguments=names.arguments(holder.task),
-        thaw_result=names.result(holder.task),
+        _decoders=decoders,
     )
 
 
@@ -115,11 +101,11 @@ def event_of(id: str, row: Row, cursor: str | None = None) -> Event:
 
 def _described(progress: str | None, meter: str | None, key: str | None, tags: str | None, meta: str | None) -> dict[str, Any]:
     return {
-        "progress": _decode(progress) if progress else None,
-        "meter": _decode(meter) if meter else None,
+        "progress": _decode(progress) if progress else {},
+        "meter": _decode(meter) if meter else {},
         "key": tuple(_decode(key)) if key else None,
         "tags": tuple(_decode(tags)) if tags else (),
-        "meta": _decode(meta) if meta else None,
+        "meta": _decode(meta) if meta else {},
     }
 
 

@@ -1,4 +1,8 @@
-"""SQL is source: one `.sql` file per verb, read once, with its `:named` parameters turned into what a driver takes."""
+"""SQL is source: one `.sql` file per verb, read once, with its `:named` parameters turned into what a driver takes.
+
+What the drivers need to know about a verb is read from its text: whether rows come back, and which processes wait for what it
+writes. In PostgreSQL's files `{schema}` stands for the schema that holds our tables.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +11,23 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import resources
 from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 SCHEMA: Final = "holdfast"
-"""Where the tables are in a database that has schemas, unless another was asked for; `.sql` files say this one."""
+"""Where the tables are in a database that has schemas, unless the URL names another."""
+FOLDERS: Final = ("sql", "steps")
+"""The verbs that both databases have, and the statements that only one of them needs to run such a verb."""
 
-_PARAMETER = re.compile(r"'[^']*'|--[^\n]*|(?<!:):([a-z_]+)")
-_LONG = frozenset({"arguments", "changes", "errors", "events", "results"})
-_COMMENT = re.compile(r"\s*--[^\n]*")
-_IN_SCHEMA = re.compile(rf"(?<![\w.\"]){SCHEMA}\.(?=[a-z_])")
-
+_PARAMETER: Final = re.compile(r"'[^']*'|--[^\n]*|(?<!:):([a-z_]+)")
+_LONG: Final = frozenset({"arguments", "changes", "errors", "events", "jobs", "results"})
+_COMMENT: Final = re.compile(r"\s*--[^\n]*")
+_TOKEN: Final = re.compile(r"'[^']*'|[()]|\b(SELECT|INSERT|UPDATE|DELETE)\b")
+_WRITTEN: Final = re.compile(r"\b(INSERT INTO|UPDATE|DELETE FROM)\s+(?:\{schema\}\.|holdfast_)(\w+)")
+_WORK: Final = frozenset({"ready", "scheduled", "notice"})
+_NEWS: Final = frozenset({"job_spec", "job_state", "event"})
 
 Values = Callable[[Mapping[str, Any]], tuple[Any, ...]]
+Wakes = Literal["workers", "followers"]
 
 
 class Sql(NamedTuple):
@@ -31,6 +40,10 @@ class Sql(NamedTuple):
     """Takes the parameters by name, gives them in that order."""
     long: tuple[int, ...]
     """Which of them may be much text."""
+    answers: bool
+    """Whether rows come back."""
+    wakes: Wakes | None
+    """`workers`: it brings work, now or later. `followers`: it moves a job or adds to its log, and brings no work."""
 
     @property
     def named(self) -> str:
@@ -41,19 +54,18 @@ class Sql(NamedTuple):
 @cache
 def load(package: str, mark: str = "?", schema: str = SCHEMA) -> dict[str, Sql]:
     """All verbs of one database, by file name without `.sql`; `mark` is what it writes before a parameter's number."""
-    folder = resources.files(package).joinpath("sql")
-    files = [file for file in folder.iterdir() if file.name.endswith(".sql")]
-    texts = {file.name.removesuffix(".sql"): in_schema(file.read_text(encoding="utf-8"), schema) for file in files}
-    return {verb: compile_sql(text, mark) for verb, text in texts.items()}
+    folders = [folder for name in FOLDERS if (folder := resources.files(package).joinpath(name)).is_dir()]
+    files = [file for folder in folders for file in folder.iterdir() if file.name.endswith(".sql")]
+    return {file.name.removesuffix(".sql"): compile_sql(file.read_text(encoding="utf-8"), mark, schema) for file in files}
 
 
 def in_schema(source: str, schema: str) -> str:
-    """The same with all that is ours in another schema."""
-    return source if schema == SCHEMA else _IN_SCHEMA.sub(f'"{schema}".', source)
+    return source.replace("{schema}", schema if schema == SCHEMA else f'"{schema}"')
 
 
-def compile_sql(source: str, mark: str = "?") -> Sql:
-    text = _COMMENT.sub("", source).strip().rstrip(";")
+def compile_sql(source: str, mark: str = "?", schema: str = SCHEMA) -> Sql:
+    source = _COMMENT.sub("", source).strip().rstrip(";")
+    text = in_schema(source, schema)
     names: list[str] = []
 
     def number(match: re.Match[str]) -> str:
@@ -66,7 +78,25 @@ def compile_sql(source: str, mark: str = "?") -> Sql:
 
     numbered = _PARAMETER.sub(number, text)
     long = tuple(index for index, name in enumerate(names) if name in _LONG)
-    return Sql(text, numbered, tuple(names), _values(tuple(names)), long)
+    return Sql(text, numbered, tuple(names), _values(tuple(names)), long, _answers(text), _wakes(source))
+
+
+def _answers(text: str) -> bool:
+    """Whether the statement itself, behind what stands in WITH, is a SELECT or has a RETURNING clause."""
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        if token.group() in "()":
+            depth += 1 if token.group() == "(" else -1
+        elif depth == 0 and token.group(1):
+            return token.group(1) == "SELECT" or "RETURNING" in text[token.start() :]
+    return False
+
+
+def _wakes(source: str) -> Wakes | None:
+    written = _WRITTEN.findall(source)
+    if any(how == "INSERT INTO" and table in _WORK for how, table in written):
+        return "workers"
+    return "followers" if any(table in _NEWS for _, table in written) else None
 
 
 def _pyformat(match: re.Match[str]) -> str:

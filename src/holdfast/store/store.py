@@ -2,50 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from holdfast.store.adapters import AsyncBorrowed, Borrowed
+from holdfast.store.caller import AsyncCallerTransaction, CallerTransaction
 from holdfast.store.clock import Clock
 from holdfast.store.migrate import Migration
-from holdfast.store.op import Make
+from holdfast.store.op import Operation
+from holdfast.store.probe import Probe
 
 T = TypeVar("T")
 
-Probe = Callable[[str], None]
-"""Told of every statement before it runs ("begin", the verb, "commit") and after the commit ("committed")."""
 
+class Database(Protocol):
+    """Runs operations: through our own connections, or through the caller's."""
 
-class Door(Protocol):
-    """How operations reach a database: through our own connections, or through the caller's."""
-
-    @property
-    def lanes(self) -> dict[tuple[str, str], int]:
-        """Lanes that are known to be committed; to be added to by whoever has committed one."""
-
-    @property
-    def abreast(self) -> bool:
-        """Whether more than one can write at a time."""
-
-    def write(self, make: Make[T]) -> T:
+    def write(self, operation: Operation[T]) -> T:
         """Run an operation in a transaction; returns when it is committed and synced, if the transaction is ours."""
 
-    async def awrite(self, make: Make[T]) -> T: ...
+    async def awrite(self, operation: Operation[T]) -> T: ...
 
-    def read(self, make: Make[T]) -> T:
+    def read(self, operation: Operation[T]) -> T:
         """Run an operation that only reads."""
 
-    async def aread(self, make: Make[T]) -> T: ...
+    async def aread(self, operation: Operation[T]) -> T: ...
 
 
 class Watcher(Protocol):
     """Waits for commits, of other processes too. For one waiting thread; `nudge` may be called from any."""
 
-    heard: bool
-    """Whether the last wait ended because somebody committed, and not only because it was time to look."""
+    notified: bool
+    """Whether the last wait ended because of a commit, and not only because it was time to look."""
 
     def wait(self, timeout_seconds: float) -> bool:
-        """True as soon as somebody else committed, or `nudge` was called; False when the time is up."""
+        """True as soon as another connection committed, or `nudge` was called; False when the time is up."""
 
     def nudge(self) -> None:
         """End the wait that is going on, or the next one."""
@@ -53,7 +42,7 @@ class Watcher(Protocol):
     def close(self) -> None: ...
 
 
-class Store(Door, Protocol):
+class Store(Database, Protocol):
     """Opened on first use; safe to share between threads and across fork."""
 
     clock: Clock
@@ -64,24 +53,24 @@ class Store(Door, Protocol):
         """What kind of database it is, as in its URL."""
 
     @property
-    def far(self) -> bool:
-        """Whether every statement is a round trip, so that one is better than a few."""
+    def is_remote(self) -> bool:
+        """Whether every statement is a round trip to a server."""
 
     @property
     def path(self) -> str:
-        """Where it is, as errors say it."""
+        """Where it is, as errors show it."""
 
-    def read(self, make: Make[T], *, urgent: bool = False) -> T:
-        """Run an operation that only reads; if it is `urgent`, not behind others: who holds leases has to come back in time."""
+    def read(self, operation: Operation[T], *, urgent: bool = False) -> T:
+        """Run an operation that only reads. An `urgent` one does not queue behind others: a worker's beat depends on it."""
 
     def watcher(self, follows: bool = False) -> Watcher:
-        """For a worker; one that `follows` jobs is also told of commits that bring no work."""
+        """For a worker. One that `follows` jobs is also notified of commits that bring no work."""
 
     def answer_within(self, seconds: float) -> None:
-        """No write may wait longer than this for a sign of life from the server; where there is one."""
+        """No write may wait longer than this for a sign of life from the server, where there is one."""
 
-    def borrow(self, connection: Any) -> Borrowed | AsyncBorrowed:
-        """Our side of a caller's connection to the same database. Nothing is opened yet."""
+    def caller(self, connection: Any) -> CallerTransaction | AsyncCallerTransaction:
+        """Runs operations in the transaction of a caller's connection to the same database. Nothing is opened yet."""
 
     def version(self) -> int:
         """The version of its layout; 0 before the first migration."""

@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 from datetime import UTC
+from typing import Final
 
 import msgspec
 
 from holdfast.domain.bounds import EXPIRE_BATCH_MAX, PROMOTE_BATCH_MAX, PRUNE_BATCH_MAX, PRUNE_EVENTS_MAX
 from holdfast.domain.job import moment_of
 from holdfast.domain.message import NOTHING_HIDDEN
-from holdfast.domain.outcome import Change, JobError
-from holdfast.domain.states import State
-from holdfast.store.op import Moment, Op, Statement
+from holdfast.domain.outcome import Lost
+from holdfast.domain.outcome import settle as decide
+from holdfast.domain.retry import Retry
+from holdfast.store.moves import DELETES
+from holdfast.store.op import Moment, Op, Row, Statement, json_of
 from holdfast.store.settle import Report, settle
 
-WORKER_LOST = "WorkerLost"
-_FORGET_WORKERS_AFTER = 3600 * 1_000_000
-_PRUNE = (
-    "delete_finished", "outlive_keys", "free_ended_keys", "delete_tags", "delete_events", "delete_errors", "keep_numbers",
-    "delete_jobs", "delete_bodies",
-)  # fmt: skip
+_FORGET_WORKERS_AFTER: Final = 3600 * 1_000_000
+_PRUNES: Final = ("delete_finished", "outlive_keys", "free_ended_keys", *DELETES)
 
 
 def promote(moment: Moment) -> Op[int]:
     """Scheduled jobs whose time has come become ready."""
     due = {"now": moment.now, "limit": PROMOTE_BATCH_MAX}
-    seqs = (yield Statement("due", due))[0][0]
+    seqs = (yield Statement("due_jobs", due))[0][0]
     if seqs == "[]":
         return 0
-    yield Statement("take_due", {**due, "seqs": seqs})
-    yield Statement("promote_jobs", {"seqs": seqs})
-    yield Statement("record_promoted", {"now": moment.now, "seqs": seqs})
-    yield Statement("ready_jobs", {"seqs": seqs})
+    every = {"now": moment.now, "seqs": seqs}
+    for verb in ("take_due_jobs", "promote_jobs", "record_promoted", "ready_jobs"):
+        yield Statement(verb, every)
     return len(msgspec.json.decode(seqs))
 
 
@@ -40,28 +38,21 @@ def expire(moment: Moment) -> Op[list[str]]:
     clock = {"tick": moment.tick, "boot": moment.boot}
     if not (yield Statement("stale_workers", clock)):
         return []
-    rows = yield Statement("expired", {**clock, "limit": EXPIRE_BATCH_MAX})
+    rows = yield Statement("expired_claims", {**clock, "limit": EXPIRE_BATCH_MAX})
     if not rows:
         return []
-    reports = [
-        Report(seq=seq, token=token, lane=lane, attempt=attempt,
-               change=_lost(f"{name} ({host}, pid {pid})", beat_at, attempt, attempts_max),
-               callback=None if callback is None else NOTHING_HIDDEN)
-        for seq, token, lane, _, name, host, pid, beat_at, attempt, attempts_max, callback, _ in rows
-    ]  # fmt: skip
-    seqs = msgspec.json.encode([report.seq for report in reports]).decode()
-    yield Statement("add_notices", {"kind": "expired", "seqs": seqs})
+    reports = [_lost(row) for row in rows]
+    yield Statement("add_notices", {"kind": "expired", "seqs": json_of([report.seq for report in reports])})
     yield from settle(moment, reports)
     return [row[-1] for row in rows]
 
 
-def _lost(worker: str, beat_at: int, attempt: int, attempts_max: int) -> Change:
+def _lost(row: Row) -> Report:
+    seq, token, lane, name, host, pid, beat_at, attempt, attempts_max, callback, _ = row
     seen = moment_of(beat_at).astimezone(UTC)
-    message = f"worker {worker} stopped renewing its lease, last seen {seen:%Y-%m-%d %H:%M:%S} UTC"
-    error = JobError(WORKER_LOST, f"{message}, in attempt {attempt} of {attempts_max}")
-    data = {"kind": WORKER_LOST, "message": error.message, "attempt": attempt, "attempts_max": attempts_max}
-    verb, state = ("fail", State.FAILED) if attempt >= attempts_max else ("expire", State.READY)
-    return Change(verb=verb, state=state, reason=error.line, error=error, data=data)
+    outcome = Lost(f"worker {name} ({host}, pid {pid}) stopped renewing its lease, last seen {seen:%Y-%m-%d %H:%M:%S} UTC")
+    change = decide(attempt, attempts_max, outcome, Retry(), 0.5)
+    return Report(seq, token, lane, attempt, change, callback=None if callback is None else NOTHING_HIDDEN)
 
 
 def prune(moment: Moment, before: int, limit: int = PRUNE_BATCH_MAX) -> Op[int]:
@@ -70,13 +61,13 @@ def prune(moment: Moment, before: int, limit: int = PRUNE_BATCH_MAX) -> Op[int]:
     seqs = (yield Statement("finished_before", batch))[0][0]
     if seqs == "[]":
         return 0
-    for verb in _PRUNE:
+    for verb in _PRUNES:
         yield Statement(verb, {"seqs": seqs, "now": moment.now})
     return len(msgspec.json.decode(seqs))
 
 
 def forget(moment: Moment) -> Op[None]:
-    """Workers that have been gone for an hour, what was left for them to read, and keys whose time is over."""
+    """Workers that have been gone for an hour, notices that were left for them, and keys whose time is over."""
     clock = {"tick": moment.tick, "boot": moment.boot}
     yield Statement("forget_workers", {**clock, "before": moment.now - _FORGET_WORKERS_AFTER})
     yield Statement("forget_notices")

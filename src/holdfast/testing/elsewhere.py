@@ -15,7 +15,7 @@ from holdfast.store.clock import Clock
 def elsewhere(app: Holdfast, url: str, clock: Clock | None = None) -> Iterator[Holdfast]:
     """`with elsewhere(myproject.app, holdfast_url, holdfast_clock):` and every `task.enqueue` goes to that database."""
     store = open_store(url, clock)
-    moved = {"url": url, "store": store, "_door": store, "_feed": Feed(store)}
+    moved = {"url": url, "store": store, "_database": store, "_feed": Feed(store)}
     home = {name: vars(app)[name] for name in moved}
     vars(app).update(moved)
     try:

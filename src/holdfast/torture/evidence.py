@@ -118,7 +118,7 @@ def _look(evidence: Evidence, own: Own) -> None:
 def _jobs(own: Own) -> Iterator[Row]:
     query = """
         SELECT seq, id, arguments, task, state, attempt, attempts_max, token, key, result, reason
-          FROM holdfast_browse ORDER BY seq"""
+          FROM holdfast_full_job ORDER BY seq"""
     for seq, id, arguments, task, state, attempt, attempts_max, token, key, result, reason in own.execute(query):
         call, decoded = _decode(arguments).get("call") or "", None if result is None else _decode(result)
         name = task.rpartition(".")[2]
@@ -133,7 +133,7 @@ def _logs(own: Own) -> Iterator[list[Logged]]:
     query = """
         SELECT job.seq, job.event_count, body.scheduled_for, event.number, event.kind, event.data
           FROM holdfast_job AS job
-          JOIN holdfast_body AS body ON body.seq = job.seq
+          JOIN holdfast_job_spec AS body ON body.seq = job.seq
           LEFT JOIN holdfast_event AS event ON event.job = job.seq
          ORDER BY job.seq, event.number"""
     for (_, count, scheduled_for), rows in groupby(own.execute(query), key=lambda row: row[:3]):

@@ -87,7 +87,7 @@ class OwnSqlite:
 
 class OwnPostgres:
     def __init__(self, url: str, name: str = "torture") -> None:
-        from holdfast.store.postgres.connection import Bounded
+        from holdfast.store.postgres.bounded import Bounded
 
         base, _, _ = url.partition("?")  # what follows is for Holdfast
         hosts = {"target_session_attrs": "read-write"} if "," in base else {}

@@ -9,15 +9,29 @@ from fastapi.routing import APIRoute
 
 from holdfast import __version__
 from holdfast.app import Holdfast
-from holdfast.web import acts, callbacks, events, firehose, health, jobs, login, metrics, openapi, page, problem, queues, tickets
-from holdfast.web.closing import Closing
+from holdfast.web import (
+    callbacks,
+    events,
+    firehose,
+    health,
+    job_actions,
+    jobs,
+    login,
+    metrics,
+    openapi,
+    page,
+    problem,
+    queues,
+    tickets,
+)
 from holdfast.web.gate import Gate
 from holdfast.web.paths import OneSegment
 from holdfast.web.settings import WebSettings
+from holdfast.web.shutdown import Closing
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
-    jobs.router, acts.router, callbacks.router, events.router, firehose.router, queues.router, health.router, metrics.router,
-    login.router, tickets.router, page.router,
+    jobs.router, job_actions.router, callbacks.router, events.router, firehose.router, queues.router, health.router,
+    metrics.router, login.router, tickets.router, page.router,
 )  # fmt: skip
 ROUTES: Final = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from holdfast.domain.delivery import Delivery, Try, delivery_of
-from holdfast.web.depend import JobId, Operator, Reader, TheApp, visible_job
+from holdfast.web.dependencies import JobId, Operator, Reader, TheApp, visible_job
 from holdfast.web.documents import Json, Moment
 from holdfast.web.paths import JOBS
 

@@ -12,12 +12,12 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from holdfast.app import Holdfast
-from holdfast.client.lots import Lots, job_lots
+from holdfast.client.event_batches import EventBatches, job_batches
 from holdfast.domain.bounds import EVENTS_PER_JOB_MAX
 from holdfast.domain.document import event_document
 from holdfast.domain.event import Event
 from holdfast.store import browse
-from holdfast.web.depend import JobId, Reader, TheApp, TheSettings, visible_job
+from holdfast.web.dependencies import JobId, Reader, TheApp, TheSettings, visible_job
 from holdfast.web.documents import EventDocument, Json
 from holdfast.web.frame import event_frame, frame
 from holdfast.web.paths import JOBS
@@ -66,7 +66,7 @@ async def job_events(
     start = after if last_event_id is None else _number(last_event_id)
     await visible_job(app, caller, id)
     if wants_stream(request):
-        source = JobSource(app, id, await job_lots(app, id, start))
+        source = JobSource(app, id, await job_batches(app, id, start))
         return EventStream(source, caller, settings, request.app.state.closing)
     found = await app.store.aread(lambda _: browse.events(id, start, limit + 1))
     following = found[limit - 1].number if len(found) > limit else None
@@ -77,7 +77,7 @@ async def job_events(
 class JobSource:
     """The frames of one job, and one more when it has ended."""
 
-    def __init__(self, app: Holdfast, id: str, lots: Lots) -> None:
+    def __init__(self, app: Holdfast, id: str, lots: EventBatches) -> None:
         self._app, self._id, self._lots = app, id, lots
         self._waiting: deque[Event] = deque()
         self._over = False

@@ -12,7 +12,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from holdfast.app import Holdfast
-from holdfast.client.lots import Lots, feed_lots
+from holdfast.client.event_batches import EventBatches, feed_batches
 from holdfast.domain.document import event_document
 from holdfast.domain.event import Event
 from holdfast.errors import SettingError
@@ -20,7 +20,7 @@ from holdfast.store import browse
 from holdfast.store.feed import Page, cursor_of, feed_begin, feed_check, feed_end, feed_page
 from holdfast.store.op import Op
 from holdfast.web.access import Caller
-from holdfast.web.depend import Reader, TheApp, TheSettings
+from holdfast.web.dependencies import Reader, TheApp, TheSettings
 from holdfast.web.documents import EventDocument, Json
 from holdfast.web.events import PAGE, PAGE_MAX, STREAM, wants_stream
 from holdfast.web.frame import frame
@@ -68,7 +68,7 @@ async def all_events(
     start = after if last_event_id is None else _checked(last_event_id)
     sight = Sight(app, caller)
     if wants_stream(request):
-        return EventStream(FeedSource(sight, await feed_lots(app, start)), caller, settings, request.app.state.closing)
+        return EventStream(FeedSource(sight, await feed_batches(app, start)), caller, settings, request.app.state.closing)
     page = await app.store.aread(lambda _: _page(start, limit))
     shown = [_document(event) for event in await sight.of(page.events)]
     return Json({"events": shown, "next": page.cursor.text, "more": page.more}, headers={"vary": "accept"})
@@ -89,14 +89,14 @@ class Sight:
 
     async def _learn(self, ids: set[str]) -> None:
         if ids:
-            found = await self._app.store.aread(lambda _: browse.jobs_by_id(sorted(ids), self._app.registry.names))
+            found = await self._app.store.aread(lambda _: browse.jobs_by_id(sorted(ids), self._app.registry.decoders))
             self._known.update((id, self._caller.may_see(job.queue)) for id, job in found.items())
         while len(self._known) > KNOWN_MAX:
             self._known.popitem(last=False)
 
 
 class FeedSource:
-    def __init__(self, sight: Sight, lots: Lots) -> None:
+    def __init__(self, sight: Sight, lots: EventBatches) -> None:
         self._sight, self._lots = sight, lots
         self._waiting: deque[Event] = deque()
 

@@ -18,8 +18,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from holdfast.errors import HoldfastError
 from holdfast.web import body, session
 from holdfast.web.access import LOCAL, Caller, unknown
+from holdfast.web.credentials import Keyring
 from holdfast.web.hosts import Hosts, is_loopback
-from holdfast.web.keyring import Keyring
 from holdfast.web.limits import Buckets, Streams, neighbourhood
 from holdfast.web.page import ASSETS
 from holdfast.web.paths import JOBS

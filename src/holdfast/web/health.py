@@ -16,9 +16,9 @@ from typing_extensions import TypedDict
 from holdfast.app import Holdfast
 from holdfast.domain.callback import CALLBACK_TASK
 from holdfast.errors import StoreUnavailable
-from holdfast.store.stall import Stall, Standing, stalls, standing
+from holdfast.store.health import Snapshot, Stall, stalls, standing
 from holdfast.web.access import Caller, Scope
-from holdfast.web.depend import TheApp, TheSettings
+from holdfast.web.dependencies import TheApp, TheSettings
 from holdfast.web.documents import Json
 from holdfast.web.lifespan import tenure_of
 from holdfast.web.problem import Problem
@@ -57,9 +57,9 @@ class Question:
     """One at a time, however many ask us: those that come meanwhile get the same answer."""
 
     def __init__(self) -> None:
-        self._asking: asyncio.Task[Standing] | None = None
+        self._asking: asyncio.Task[Snapshot] | None = None
 
-    async def ask(self, app: Holdfast) -> Standing | str:
+    async def ask(self, app: Holdfast) -> Snapshot | str:
         """How things stand; or why nobody knows."""
         task = self._asking
         if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
@@ -74,11 +74,11 @@ class Question:
             return str(error)
 
 
-async def _read(app: Holdfast) -> Standing:
+async def _read(app: Holdfast) -> Snapshot:
     return await app.store.aread(standing)
 
 
-def _look(task: asyncio.Task[Standing]) -> None:
+def _look(task: asyncio.Task[Snapshot]) -> None:
     """An error that came too late for everybody who asked is no news."""
     if not task.cancelled():
         task.exception()
@@ -92,7 +92,7 @@ def _question(request: Request) -> Question:
     return question
 
 
-def _complaints(app: Holdfast, found: Standing, seconds: float) -> Iterator[str | Stall]:
+def _complaints(app: Holdfast, found: Snapshot, seconds: float) -> Iterator[str | Stall]:
     tenure = tenure_of(app)
     if tenure is not None:
         quiet, lease = tenure.worker.quiet_seconds, tenure.worker.lease_seconds
@@ -126,7 +126,7 @@ def _said(reason: str | Stall, caller: Caller) -> dict[str, Any]:
     return {**reason._asdict(), "reason": text}
 
 
-def _facts(found: Standing) -> HealthDocument:
+def _facts(found: Snapshot) -> HealthDocument:
     return {
         "status": "ok",
         "workers": len(found.workers),

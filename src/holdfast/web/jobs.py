@@ -17,13 +17,13 @@ from holdfast.domain.job import Job, NewJob
 from holdfast.domain.key import Key
 from holdfast.errors import Conflict, JobNotFound
 from holdfast.web.access import Caller
-from holdfast.web.depend import ID_PATTERN, JobId, Operator, Reader, TheApp, visible_job
+from holdfast.web.dependencies import ID_PATTERN, JobId, Operator, Reader, TheApp, visible_job
 from holdfast.web.documents import AcceptedDocument, JobDocument, Json, StateName, accepted_document
 from holdfast.web.etag import is_known, tag_of
+from holdfast.web.new_job import NAME_PATTERN, JobWanted, new_job, read_wanted
 from holdfast.web.openapi import body_of
 from holdfast.web.paths import JOBS, job_path
 from holdfast.web.problem import Problem, misfit
-from holdfast.web.wanted import NAME_PATTERN, JobWanted, new_job, read_wanted
 
 router = APIRouter(tags=["jobs"])
 

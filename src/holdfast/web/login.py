@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from holdfast.web import session
 from holdfast.web.access import Scope, unknown
-from holdfast.web.depend import Reader
+from holdfast.web.dependencies import Reader
 from holdfast.web.documents import Json
 from holdfast.web.limits import neighbourhood
 from holdfast.web.problem import Problem

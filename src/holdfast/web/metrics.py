@@ -9,7 +9,7 @@ from fastapi.responses import Response
 
 from holdfast.events.counting import Counting
 from holdfast.events.exposition import MEDIA_TYPE
-from holdfast.web.depend import Reader, TheApp
+from holdfast.web.dependencies import Reader, TheApp
 
 router = APIRouter(tags=["overview"])
 

@@ -9,8 +9,8 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 
+from holdfast.web.new_job import CancelWanted, JobWanted, SkipWanted
 from holdfast.web.problem import MEDIA_TYPE, ProblemDocument
-from holdfast.web.wanted import CancelWanted, JobWanted, SkipWanted
 
 TAGS: Final = [
     {"name": "jobs", "description": "Ask for a job, look at it, act on it."},

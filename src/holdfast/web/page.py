@@ -16,7 +16,7 @@ from fastapi.responses import Response
 
 from holdfast.domain.event import MOVED
 from holdfast.domain.states import FINAL, State, verbs
-from holdfast.web.depend import Reader
+from holdfast.web.dependencies import Reader
 from holdfast.web.problem import Problem
 
 router = APIRouter(include_in_schema=False)

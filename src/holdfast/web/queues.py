@@ -14,10 +14,10 @@ from holdfast.domain.queue import Queue
 from holdfast.registry import AnyTask
 from holdfast.store import browse, queues
 from holdfast.store.op import Row
-from holdfast.web.depend import Reader, TheApp
+from holdfast.web.dependencies import Reader, TheApp
 from holdfast.web.documents import Json, Moment
+from holdfast.web.new_job import NAME_PATTERN
 from holdfast.web.problem import Problem
-from holdfast.web.wanted import NAME_PATTERN
 
 router = APIRouter(tags=["overview"])
 

@@ -16,8 +16,8 @@ import uvicorn
 
 from holdfast.errors import SettingError
 from holdfast.web.app import Web
-from holdfast.web.closing import Closing
 from holdfast.web.lifespan import Lifespan
+from holdfast.web.shutdown import Closing
 
 log = logging.getLogger("holdfast.web")
 

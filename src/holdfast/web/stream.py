@@ -16,9 +16,9 @@ from starlette.types import Receive, Scope, Send
 
 from holdfast.domain.event import Event
 from holdfast.web.access import Caller
-from holdfast.web.closing import Closing
 from holdfast.web.frame import HEARTBEAT, retry_line
 from holdfast.web.settings import WebSettings
+from holdfast.web.shutdown import Closing
 
 MEDIA_TYPE: Final = "text/event-stream"
 AFTERWARDS: Final = "holdfast.afterwards"

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from holdfast.domain.bounds import ID_CHARS_MAX
-from holdfast.web.depend import Reader, TheApp, TheSettings, visible_job
+from holdfast.web.dependencies import Reader, TheApp, TheSettings, visible_job
 from holdfast.web.documents import Json
 from holdfast.web.paths import JOBS
 

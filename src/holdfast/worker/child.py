@@ -1,4 +1,4 @@
-"""The program of a child process: take one job after the other from a pipe, run it, tell what it said.
+"""The program of a child process: take one job after the other from a pipe, run it, send what it reports.
 
 It belongs to its worker: it does not outlive it, and leaves Ctrl-C and SIGTERM to it. The job runs in the
 main thread, as in a program of its own; what it prints goes where the worker's output goes.
@@ -31,9 +31,9 @@ from holdfast.errors import SettingError, UnknownTask
 from holdfast.registry import Registry
 from holdfast.store.rows import job_of_claimed
 from holdfast.worker.context import Context, Detached
+from holdfast.worker.context_link import new_context
 from holdfast.worker.desk import Run
-from holdfast.worker.holdings import new_context
-from holdfast.worker.loading import loading
+from holdfast.worker.import_guard import loading
 from holdfast.worker.runner import acall, call
 from holdfast.worker.wire import STOP, Assignment, Message, Order, Setup, read_frame, write_frame
 
@@ -65,7 +65,7 @@ def perform(assignment: Assignment, send: Send) -> Outcome:
 def _context(assignment: Assignment, send: Send, run: Run) -> Context:
     registry = Registry()
     registry.tasks[assignment.task] = run.task
-    return new_context(run, ChildHoldings(lambda: job_of_claimed(run.claimed, assignment.task, run.queue, registry.names), send))
+    return new_context(run, ChildLink(lambda: job_of_claimed(run.claimed, assignment.task, run.queue, registry.decoders), send))
 
 
 def _named_as_in_parent(outcome: Outcome) -> Outcome:
@@ -77,7 +77,7 @@ def _named_as_in_parent(outcome: Outcome) -> Outcome:
     return msgspec.structs.replace(outcome, error=JobError(kind, error.message, trace))
 
 
-class ChildHoldings(Detached):
+class ChildLink(Detached):
     """What a job says in a child goes to its parent at once, which keeps it for the clerk."""
 
     def __init__(self, job: Callable[[], Job], send: Send) -> None:
@@ -85,11 +85,11 @@ class ChildHoldings(Detached):
         self._send = send
         self._lock = threading.Lock()
 
-    def said(self, context: Context) -> None:
+    def has_news(self, context: Context) -> None:
         with self._lock:  # what one thread took must not be overtaken by what another takes after it
-            said = context.take()
-            if said.events or said.progress or said.spent:
-                self._send("said", msgspec.to_builtins(said))
+            gathered = context.take()
+            if gathered.events or gathered.progress or gathered.spent:
+                self._send("gathered", msgspec.to_builtins(gathered))
 
     def finish(self, context: Context, on: Any, result: Any) -> None:
         raise SettingError("ctx.finish(on=...) needs the worker's own process; declare the task without process=True")

@@ -1,6 +1,6 @@
-"""What a task's code is given: who it works for, and how to say how it goes.
+"""What a task's code is given: the job that it works for, and how to report on it.
 
-Nothing here touches the database or waits for it: what is said is kept until the clerk's next turn.
+Nothing here touches the database or waits for it: what is reported is kept until the clerk's next turn.
 """
 
 from __future__ import annotations
@@ -17,34 +17,28 @@ from holdfast.domain.bounds import EVENT_BYTES_MAX, EVENTS_PER_JOB_MAX, METERS_P
 from holdfast.domain.event import DROPPED, PROGRESSED, check_emitted, check_name
 from holdfast.domain.job import Job
 from holdfast.errors import LeaseLost, SettingError
-from holdfast.store.settle import Emitted, Report
+from holdfast.store.moves import Emitted
+from holdfast.store.settle import Gathered, Report
 
 EVENTS_WAITING_MAX = 100_000
 
 
-class Holdings(Protocol):
+class WorkerLink(Protocol):
     """What a context needs of the worker that runs it."""
 
     def job(self) -> Job: ...
-    def said(self, context: Context) -> None: ...
+    def has_news(self, context: Context) -> None:
+        """There is something to take; called from the task's thread, must not wait."""
+
     def finish(self, context: Context, on: Any, result: Any) -> None: ...
     async def afinish(self, context: Context, on: Any, result: Any) -> None: ...
-
-
-class Said(msgspec.Struct):
-    """What a context has gathered since it was last asked."""
-
-    events: list[Emitted]
-    progress: str | None
-    meter: str | None
-    spent: dict[str, float] | None
 
 
 class Context:
     """`ctx`: the first parameter of a task that asks for it by annotation."""
 
-    def __init__(self, holdings: Holdings, token: int, progress: dict[str, Any], meter: dict[str, float]) -> None:
-        self._holdings = holdings
+    def __init__(self, link: WorkerLink, token: int, progress: dict[str, Any], meter: dict[str, float]) -> None:
+        self._link = link
         self.token = token
         self.lost: str | None = None
         self.finished = False
@@ -58,14 +52,14 @@ class Context:
         self._spent: dict[str, float] = {}
         self._moved = False
         self._dropped = 0
-        self._waiting = False
+        self._has_news = False
         self._job: Job | None = None
 
     @property
     def job(self) -> Job:
         """The job as it was when this attempt started."""
         if self._job is None:
-            self._job = self._holdings.job()
+            self._job = self._link.job()
         return self._job
 
     @property
@@ -94,7 +88,7 @@ class Context:
             # What is kept is what was encoded: the caller may go on changing the lists that it passed.
             self._progress_text = codec.encode(merged, "progress", PROGRESS_BYTES_MAX)
             self._progress, self._moved = msgspec.json.decode(self._progress_text), True
-        self._tell()
+        self._report()
 
     def emit(self, kind: str, data: Any = None) -> None:
         """An event of the task's own, numbered and kept in the job's log."""
@@ -107,7 +101,7 @@ class Context:
                 self._dropped += 1
             else:
                 self._events.append((kind, time.time_ns() // 1000, text))
-        self._tell()
+        self._report()
 
     def meter(self, **amounts: float) -> None:
         """What it cost: summed per job, task, queue and day."""
@@ -122,27 +116,27 @@ class Context:
             for name, amount in spent.items():
                 self._spent[name] = self._spent.get(name, 0.0) + amount
             self._meter = total
-        self._tell()
+        self._report()
 
     def finish(self, *, on: Any, result: Any = None) -> None:
         """End the job inside the caller's transaction: its result commits with the caller's own rows, or not at all."""
         self.check()
-        self._holdings.finish(self, on, result)
+        self._link.finish(self, on, result)
 
     async def afinish(self, *, on: Any, result: Any = None) -> None:
         """The async twin of `finish`."""
         self.check()
-        await self._holdings.afinish(self, on, result)
+        await self._link.afinish(self, on, result)
 
-    def take(self, progress_too: bool = True) -> Said:
-        """For the clerk: what was said since the last time; progress may wait, for only its latest state counts."""
+    def take(self, progress_too: bool = True) -> Gathered:
+        """For the clerk: what was gathered since the last time; progress may wait, for only its latest state counts."""
         with self._lock:
             events, self._events = self._events, []
             dropped, self._dropped = self._dropped, 0
             spent, self._spent = self._spent, {}
             moved = self._moved and progress_too
             self._moved = self._moved and not moved
-            self._waiting = self._moved
+            self._has_news = self._moved
             progress = self._progress_text if moved else None
             meter = codec.encode(self._meter, "meter", PROGRESS_BYTES_MAX) if spent else None
         now = time.time_ns() // 1000
@@ -150,37 +144,37 @@ class Context:
             events.append((PROGRESSED, now, progress))
         if dropped:
             events.append((DROPPED, now, f'{{"count":{dropped}}}'))
-        return Said(events, progress, meter, spent or None)
+        return Gathered(events, progress, meter, spent or None)
 
-    def relay(self, said: Said) -> None:
-        """For a job that runs in a child process: what it said there, as if it had been said here."""
+    def relay(self, gathered: Gathered) -> None:
+        """For a job that runs in a child process: what it reported there, as if it had been reported here."""
         with self._lock:
             # The child numbers nothing: a progress event is written when the clerk takes it, as for any other job.
-            own = [event for event in said.events if event[0] != PROGRESSED]
+            own = [event for event in gathered.events if event[0] != PROGRESSED]
             room = max(0, EVENTS_WAITING_MAX - len(self._events))
             self._events += own[:room]
             self._dropped += len(own) - len(own[:room])
-            if said.progress is not None:
-                self._progress_text = said.progress
-                self._progress, self._moved = msgspec.json.decode(said.progress), True
-            for name, amount in (said.spent or {}).items():
+            if gathered.progress is not None:
+                self._progress_text = gathered.progress
+                self._progress, self._moved = msgspec.json.decode(gathered.progress), True
+            for name, amount in (gathered.spent or {}).items():
                 self._spent[name] = self._spent.get(name, 0.0) + amount
                 self._meter[name] = self._meter.get(name, 0.0) + amount
-        self._tell()
+        self._report()
 
-    def _tell(self) -> None:
-        if not self._waiting:
-            self._waiting = True
-            self._holdings.said(self)
+    def _report(self) -> None:
+        if not self._has_news:
+            self._has_news = True
+            self._link.has_news(self)
 
 
 class Detached:
-    """Stands in for a worker when a task is simply called: what is said goes nowhere."""
+    """Stands in for a worker when a task is simply called: its reports go nowhere."""
 
     def __init__(self, job: Callable[[], Job]) -> None:
         self.job = job
 
-    def said(self, context: Context) -> None:
+    def has_news(self, context: Context) -> None:
         return None
 
     def finish(self, context: Context, on: Any, result: Any) -> None:

@@ -18,7 +18,7 @@ from holdfast.worker.runner import acall, call
 
 class Hooked:
     def __init__(self, registry: Registry) -> None:
-        self._hooks, self._names = tuple(registry.hooks), registry.names
+        self._hooks, self._names = tuple(registry.hooks), registry.decoders
 
     def call(self, run: Run, context: Callable[[Run], Any]) -> Outcome:
         """In this thread, for which it is one of many: nothing of it stays behind."""

@@ -22,16 +22,13 @@ from typing import Any, Final
 from holdfast.worker.desk import Desk, Run
 from holdfast.worker.runner import INTERRUPTED, AsyncCall, acall, broken
 from holdfast.worker.threads import Daemons
+from holdfast.worker.timing import LOOP_LEFT_SECONDS, LOOP_TURN_SECONDS
 
 log = logging.getLogger("holdfast.worker")
 
 Heard = Callable[[signal.Signals], None]
 
-TURN_SECONDS: Final = 0.001
-"""How long jobs that wait for nothing may follow each other before the loop gets to everything else."""
 _EAGER: Final[dict[str, Any]] = {"eager_start": True} if sys.version_info >= (3, 12) else {}
-LEFT_SECONDS: Final = 1.0
-"""How long a loop that is ours waits at its end for tasks that were cancelled."""
 
 
 class LoopPool:
@@ -55,7 +52,7 @@ class LoopPool:
         """From the loop; also what follows it, as long as none of them waits."""
         loop = self._loop
         assert loop is not None
-        until = loop.time() + TURN_SECONDS
+        until = loop.time() + LOOP_TURN_SECONDS
         following: Run | None = run
         while following is not None:
             run = following
@@ -149,7 +146,7 @@ def _leave(loop: asyncio.AbstractEventLoop) -> None:
     for task in left:
         task.cancel()
     left.add(loop.create_task(loop.shutdown_asyncgens(), name="closing the generators of all jobs"))
-    _, stuck = loop.run_until_complete(asyncio.wait(left, timeout=LEFT_SECONDS))
+    _, stuck = loop.run_until_complete(asyncio.wait(left, timeout=LOOP_LEFT_SECONDS))
     for task in stuck:
         log.warning("%s did not stop when it was cancelled; it is left behind", task.get_name())
         task._log_destroy_pending = False  # type: ignore[attr-defined]  # asyncio would tell it again

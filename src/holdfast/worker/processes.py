@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from holdfast.worker.loading import refuse_while_loading
+from holdfast.worker.import_guard import refuse_while_importing
 from holdfast.worker.wire import STOP, Assignment, Message, Order, import_path, read_frame, setup, write_frame
 
 _KILL_SECONDS: Final = 5.0
@@ -48,7 +48,7 @@ class ProcessPool:
     """
 
     def __init__(self, size: int, told: Callable[[int, Message], None], ended: Callable[[int, Message | Died], None]) -> None:
-        refuse_while_loading()
+        refuse_while_importing()
         self._size, self._told, self._ended = size, told, ended
         self._lock = threading.Lock()
         self._places: list[_Place] = []
@@ -202,7 +202,7 @@ class _Place:
         self._bury()
 
     def _bury(self, trouble: str = "") -> Died:
-        """Make sure that the child is dead, and say how it ended."""
+        """Operation sure that the child is dead, and say how it ended."""
         child = self._child
         if child is None:
             return Died(None, None, f"could not be started: {trouble}")

@@ -43,7 +43,7 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Message(msgspec.Struct, frozen=True):
-    """About a job: `began` if it has a timeout, `said` on its way (a `Said`), `ended` at its end (an `Outcome`)."""
+    """About a job: `began` if it has a timeout, `gathered` on its way (a `Gathered`), `ended` at its end (an `Outcome`)."""
 
     run: int
     kind: str

@@ -1,4 +1,4 @@
-"""A worker: some slots, three kinds of pools, a clerk and a warden."""
+"""A worker: some slots, three kinds of pools, a clerk and a watchdog."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import signal
 import socket
 import threading
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from holdfast.domain.bounds import CONCURRENCY_MAX, LEASE_SECONDS_MIN
 from holdfast.domain.callback import CALLBACK_QUEUE
@@ -21,24 +21,20 @@ from holdfast.registry import Registry
 from holdfast.settings import CONCURRENCY, GRACE_SECONDS, LEASE_SECONDS
 from holdfast.store.store import Store
 from holdfast.worker.clerk import Clerk
+from holdfast.worker.config import WorkerConfig
 from holdfast.worker.context import Context
-from holdfast.worker.delegates import Delegates
+from holdfast.worker.context_link import RunLink, new_context
 from holdfast.worker.desk import Desk, Run
-from holdfast.worker.holdings import RunHoldings, new_context
 from holdfast.worker.hooked import Hooked
-from holdfast.worker.loading import refuse_while_loading
+from holdfast.worker.import_guard import refuse_while_importing
 from holdfast.worker.loops import LoopPool, drive
+from holdfast.worker.process_runs import ProcessRuns
 from holdfast.worker.runner import acall, call
-from holdfast.worker.terms import Terms
 from holdfast.worker.threads import ThreadPool, in_thread
-from holdfast.worker.warden import Warden
+from holdfast.worker.timing import ANSWER_SECONDS_MIN, STOPPING_SECONDS
+from holdfast.worker.watchdog import Watchdog
 
 log = logging.getLogger("holdfast.worker")
-
-STOPPING_SECONDS = 0.5
-"""How long code that was told to stop may take, when the worker itself has no more time."""
-ANSWER_SECONDS_MIN: Final = 3.0
-"""A database that is silent for longer, and for most of a lease, is asked again through another connection."""
 
 
 class Worker:
@@ -90,7 +86,7 @@ class Worker:
 
         Signals are left to the program: it ends this by `stop()`, or by cancelling it, which is waited for as `stop()` is.
         """
-        refuse_while_loading()
+        refuse_while_importing()
         loop = asyncio.get_running_loop()
         self._open(loop)
         try:
@@ -156,8 +152,8 @@ class Worker:
         self._loops = LoopPool(desk, self._context, self._begin, hooked.acall if hooked else acall)
         self._loops.open(loop)
         self._threads = ThreadPool(desk, self._context, self._begin, hooked.call if hooked else call)
-        self._processes = Delegates(desk, self._context, self._begin, hooked)
-        terms = Terms(
+        self._processes = ProcessRuns(desk, self._context, self._begin, hooked)
+        config = WorkerConfig(
             name=self.name,
             host=socket.gethostname(),
             pid=os.getpid(),
@@ -167,17 +163,17 @@ class Worker:
             retention_seconds=self._retention_seconds,
         )
         self._store.answer_within(max(ANSWER_SECONDS_MIN, self.lease_seconds * 2 / 3))
-        clerk = Clerk(self._store, self._registry, desk, terms, self._start, self._stop_run)
-        self._warden = Warden(desk, self._store.clock, clerk)
+        clerk = Clerk(self._store, self._registry, desk, config, self._start, self._stop_run)
+        self._watchdog = Watchdog(desk, self._store.clock, clerk)
         clerk.open(follows=self._until_empty)
         self._clerk = clerk  # from here on `stop()` can nudge it
-        self._warden.open()
+        self._watchdog.open()
         self._drain: threading.Thread | None = None
         log.info("worker %s works on %s, %d at a time", self.name, self._queue_text(), self.concurrency)
 
     async def _close(self, loop: asyncio.AbstractEventLoop) -> None:
         self._hurry.set()
-        self._warden.close()
+        self._watchdog.close()
         await self._loops.close(1.0)
         self._threads.close()
         # Not by asyncio.to_thread: calls of jobs that were left behind may have taken all its threads.
@@ -246,15 +242,15 @@ class Worker:
         return self._loops if run.task.is_async else self._threads
 
     def _begin(self, run: Run) -> None:
-        self._warden.begin(run)
+        self._watchdog.begin(run)
 
     def _stop_run(self, run: Run, why: str) -> None:
-        self._warden.stop(run, why)
+        self._watchdog.stop(run, why)
 
     def _context(self, run: Run) -> Context:
         clerk = self._clerk
         assert clerk is not None
-        return new_context(run, RunHoldings(run, self._registry, clerk.said, self._store))
+        return new_context(run, RunLink(run, self._registry, clerk.has_news, self._store))
 
     def _served(self) -> tuple[str, ...] | None:
         """Its queues, and the one that is nobody's in particular."""

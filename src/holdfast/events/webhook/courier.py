@@ -1,6 +1,6 @@
 """The courier: says whether a callback may be asked for, and delivers one message, as a task of every app.
 
-A try that failed is tried again by the schedule of `terms`. The last of them, and a receiver that is gone for good, end it.
+A try that failed is tried again by the schedule of `settings`. The last of them, and a receiver that is gone for good, end it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from holdfast.events.webhook.address import Allowed, judge
 from holdfast.events.webhook.endpoints import Endpoints, Resting
 from holdfast.events.webhook.resolve import RESOLVE_SECONDS, Resolver, Unresolved, system_resolver, within
 from holdfast.events.webhook.send import LIMITS, Answer, Limits, NotSent, post
+from holdfast.events.webhook.settings import WebhookSettings, allowed_now, settings_of
 from holdfast.events.webhook.signature import SECRET_VARIABLE, headers_of
-from holdfast.events.webhook.terms import Terms, allowed_now, terms_of
 
 log = logging.getLogger("holdfast.webhook")
 
@@ -85,9 +85,9 @@ class Courier:
         """One try. What it found goes into the log, also if it failed."""
         began, answer, retry = time.monotonic(), None, _DEFAULT_RETRY
         try:
-            terms = terms_of()
-            retry = terms.retry
-            answer = self._call(terms, url, message, event, last=ctx.attempt >= retry.attempts)
+            settings = settings_of()
+            retry = settings.retry
+            answer = self._call(settings, url, message, event, last=ctx.attempt >= retry.attempts)
             fault = None if 200 <= answer.status < 300 else f"{place_of(url).authority} answered {answer.status}"
         except _FAULTS as error:
             fault = str(error)
@@ -97,8 +97,8 @@ class Courier:
             return told
         raise _again(fault, answer, ctx.attempt, retry)
 
-    def _call(self, terms: Terms, url: str, message: str, event: dict[str, Any], *, last: bool) -> Answer:
-        if not terms.secrets:
+    def _call(self, settings: WebhookSettings, url: str, message: str, event: dict[str, Any], *, last: bool) -> Answer:
+        if not settings.secrets:
             raise SettingError(
                 f"${SECRET_VARIABLE} is not set where this worker runs, and a callback must be signed; set it there"
             )
@@ -108,17 +108,17 @@ class Courier:
             raise Snooze(wait, f"enough others are calling {name}")
         began, answered = time.monotonic(), True
         try:
-            return self._post(terms, url, message, event)
+            return self._post(settings, url, message, event)
         except (NotSent, Unresolved):
             answered = False
             raise
         finally:
             self._endpoints.leave(name, time.monotonic() - began, answered)
 
-    def _post(self, terms: Terms, url: str, message: str, event: dict[str, Any]) -> Answer:
-        target = judge(url, terms.allowed, self.resolve)
+    def _post(self, settings: WebhookSettings, url: str, message: str, event: dict[str, Any]) -> Answer:
+        target = judge(url, settings.allowed, self.resolve)
         body = msgspec.json.encode(event)
-        signed = headers_of(terms.secrets, message, int(time.time()), body)
+        signed = headers_of(settings.secrets, message, int(time.time()), body)
         answer = post(target, {"content-type": "application/json", "user-agent": "holdfast", **signed}, body, self.limits)
         # Of what it said only the operator is told: for others it could be a window into a network that is not theirs.
         log.info("callback %s: %s answered %d: %s", message, target.place.authority, answer.status, answer.prefix)

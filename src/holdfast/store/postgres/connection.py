@@ -1,34 +1,36 @@
-"""A connection to the server, set up as every one of ours must be, that runs our statements and waits for none for ever."""
+"""A connection to the server, set up as every one of ours must be, that runs our statements.
+
+Inside `piped`, statements travel through the pipe: those that return no rows are sent along with the next that does, BEGIN goes
+with the first, and COMMIT with the last. Behind a pooler, where nothing can be prepared, they go one by one through a cursor.
+"""
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
-from typing import Any, Final, Literal, Protocol, cast
+from typing import Final, cast
 
 import psycopg
 from psycopg.pq import TransactionStatus
-from psycopg.pq.abc import PGconn, PGresult
+from psycopg.pq.abc import PGresult
 from psycopg.rows import tuple_row
 from psycopg.types.numeric import Int8Dumper
-from psycopg.waiting import Ready, Wait
 
 from holdfast.errors import StoreUnavailable
 from holdfast.store.clock import Clock
-from holdfast.store.op import TOGETHER, Row, Statement
+from holdfast.store.op import Row, Statement
+from holdfast.store.postgres.bounded import Bounded
 from holdfast.store.postgres.clock import ServerClock, own_micros
+from holdfast.store.postgres.notifier import CHANNEL
 from holdfast.store.postgres.pipe import Pipe
-from holdfast.store.postgres.place import CALL_SECONDS, CHANNEL, SERVER_OLDEST, SETTINGS_LOCAL, Place, options_of
 from holdfast.store.postgres.schema import Raw, verbs
-from holdfast.store.sql import Sql, in_schema
-from holdfast.store.store import Probe
+from holdfast.store.postgres.url import SERVER_OLDEST, SETTINGS_LOCAL, Location, options_of
+from holdfast.store.probe import Probed
+from holdfast.store.sql import Sql, Wakes, in_schema
 
 PREPARE_AFTER: Final = 5
 PREPARED_MAX: Final = 400
-MARGIN_SECONDS: Final = 2.0  # the server's own timeout comes first: it leaves the connection usable
 
 _NOW: Final = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _CLOCK: Final = f"SELECT {_NOW}"
@@ -37,137 +39,62 @@ _BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _STARTED: Final = f"SELECT pg_current_xact_id()::text, {_NOW}"
 _FATE: Final = "SELECT pg_xact_status($1::text::xid8)"
 _SYNC: Final = "SELECT pg_logical_emit_message(true, 'holdfast', '')"
-_LIFE: Final = "SELECT json_agg(mark ORDER BY mark)::text FROM holdfast.life"
-_BORN: Final = "INSERT INTO holdfast.life (mark) SELECT gen_random_uuid()::text WHERE NOT EXISTS (SELECT 1 FROM holdfast.life)"
-
-_TELL: Final = (  # need not be on the disk; and others who tell at the same time are not waited for: then the bell is rung
+_EPOCH: Final = "SELECT json_agg(mark ORDER BY mark)::text FROM {schema}.server_epoch"
+_NEW_EPOCH: Final = (
+    "INSERT INTO {schema}.server_epoch (mark) "
+    "SELECT gen_random_uuid()::text WHERE NOT EXISTS (SELECT 1 FROM {schema}.server_epoch)"
+)
+_NOTIFY: Final = (  # need not be on the disk, and does not wait for others that notify: then the notifier does it
     f"SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '20ms', true), pg_notify('{CHANNEL}', '')"
 )
-
-LOUD: Final = frozenset({
-    "add_job", "add_many", "add_ready", "add_scheduled", "ready_jobs", "schedule_jobs", "restart_job", "promote_jobs",
-    "add_notices",
-})  # fmt: skip
-"""Verbs that bring something to do for a worker, now or later."""
-TOLD: Final = frozenset({
-    "claim_jobs", "pick_up", "move_jobs", "finish_jobs", "record_events", "count_events", "set_progress", "delete_jobs",
-    "end_leases",
-})  # fmt: skip
-"""Verbs that only those who follow jobs care for: these move, or say something."""
-
-
-_MAIN: Final = re.compile(r"^(SELECT|INSERT|UPDATE|DELETE)\b", re.MULTILINE)
-"""Where a verb's own statement begins: what stands in front of it, in WITH, is indented."""
-
-
-class Timeout(psycopg.OperationalError):
-    """The server did not answer at all. Whether it did what it was asked is not known."""
-
-
-class Bounded(psycopg.Connection[tuple[Any, ...]]):
-    """psycopg's, but no answer is waited for longer than so many seconds: then the connection is closed."""
-
-    bound_seconds = CALL_SECONDS + MARGIN_SECONDS
-
-    def wait(self, gen: Any, *rest: Any, **options: Any) -> Any:
-        try:
-            return super().wait(_bounded(_sent(gen, self.pgconn), self.bound_seconds), *rest, **options)
-        except Timeout:
-            self.close()
-            raise
-
-
-def _bounded(steps: Generator[Any, Any, Any], seconds: float) -> Generator[Any, Any, Any]:
-    """The same steps; psycopg comes by every tenth of a second, with 0 if there was nothing to read or write."""
-    deadline = time.monotonic() + seconds
-    try:
-        ready = yield next(steps)
-        while True:
-            if not ready and time.monotonic() > deadline:
-                raise Timeout(f"no answer for {seconds:g} seconds")
-            ready = yield steps.send(ready)
-    except StopIteration as end:
-        return end.value
-
-
-def _sent(steps: Generator[Any, Any, Any], server: PGconn) -> Generator[Any, Any, Any]:
-    """The same steps, but what we have to say is said before its answer is waited for.
-
-    In a pipeline psycopg (3.3) goes on to listen when the socket is full, with the rest of a long statement unsent: the server
-    waits for that, and we for the server.
-    """
-    try:
-        wanted = next(steps)
-        while True:
-            if wanted == Wait.R and server.flush():
-                ready = yield Wait.RW
-                if not ready & Ready.R:
-                    continue
-                ready = Ready.R
-            else:
-                ready = yield wanted
-            wanted = steps.send(ready)
-    except StopIteration as end:
-        return end.value
 
 
 def _as_text(value: str | int | None) -> bytes | None:
     if value is None:
         return None
     text = str(value).encode()
-    if b"\0" in text:  # where it would be cut off
+    if b"\0" in text:  # libpq would cut it off there
         raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
     return text
-
-
-@cache
-def answers(text: str) -> bool:
-    """Whether a statement gives back rows."""
-    main = _MAIN.search(text)
-    return main is not None and (main.group(1) == "SELECT" or "RETURNING" in text[main.start() :])
-
-
-class Probed(Protocol):
-    """Who may want to be told of statements."""
-
-    probe: Probe | None
 
 
 class Connection:
     """A psycopg connection in autocommit that runs our statements. For one thread at a time.
 
-    Where statements go through the pipe, psycopg is never let prepare any: with a ROLLBACK it would clear away all that is
-    prepared, ours too.
+    Where statements go through the pipe, psycopg itself never prepares any: with a ROLLBACK it would drop all prepared
+    statements, ours too.
     """
 
-    def __init__(self, raw: Raw, place: Place, probed: Probed, timeline: str | None) -> None:
+    def __init__(self, raw: Raw, location: Location, probed: Probed, timeline: str | None) -> None:
         self.raw, self.timeline = raw, timeline
         self.opened_at = time.monotonic()
         self._probed = probed
-        self._sql = verbs(place.schema)
+        self._sql = verbs(location.schema)
         self._cursor = psycopg.RawCursor(raw)
-        self._begin = f"{_BEGIN}; {SETTINGS_LOCAL + '; ' if place.pooled else ''}{_STARTED}"
+        self._begin = f"{_BEGIN}; {SETTINGS_LOCAL + '; ' if location.pooled else ''}{_STARTED}"
         self.identity: str | None = None
-        self.life: str | None = None
+        self.epoch: str | None = None
         self.transaction: str | None = None
-        self.loud = self.told = False
-        self._pipes = not place.pooled and psycopg.Pipeline.is_supported()
+        self.wakes: Wakes | None = None
+        """Which processes wait for what the transaction wrote so far."""
+        self._pipes = not location.pooled and psycopg.Pipeline.is_supported()
         self._pipe = Pipe(raw)
-        self._piping: Literal["on", "begun"] | None = None
-        """Whether statements are put into the pipe; `begun`: and the first answers are to the beginning of a transaction."""
+        self._is_piping = False
         self._awaited = 0
         """How many answers there will be to what was put."""
         self._begins = False
         """A transaction begins with the next statement."""
+        self._number_at: int | None = None
+        """Which of the awaited answers is the number of the transaction."""
+
+    # Statements
 
     def run(self, statement: Statement) -> list[Row]:
-        if statement.verb == TOGETHER:
-            return [(rows,) for rows in self._run_all(statement.parameters["statements"])]
-        return self._run_all((statement,))[0]
+        return self.run_many((statement,))[0]
 
-    def _run_all(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        """In a pipe all answers are waited for at once, and if none is needed they are left for the next time."""
-        if not self._piping:
+    def run_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        """All answers are waited for at once, and if no statement returns rows they are left for the next time."""
+        if not self._is_piping:
             return [self._run_by_cursor(statement) for statement in statements]
         places = [self._put(statement) for statement in statements]
         if all(place is None for place in places):
@@ -176,113 +103,110 @@ class Connection:
         return [[] if place is None else self._pipe.rows(results[place]) for place in places]
 
     def _run_by_cursor(self, statement: Statement) -> list[Row]:
-        sql = self._heard(statement.verb)
-        if not sql.text:
-            return []  # another verb does this one's work here
+        sql = self._sql_of(statement.verb)
         self._begin_now()
-        if statement.rows is not None:
-            self._cursor.executemany(sql.numbered, statement.rows)
-            return []
         self._cursor.execute(sql.numbered, sql.values(statement.parameters))
-        return self._cursor.fetchall() if answers(sql.text) else []
+        return self._cursor.fetchall() if sql.answers else []
 
     def _put(self, statement: Statement) -> int | None:
-        """The place of its answer among those that come next; None if it has none of interest."""
-        steps = self._steps(statement)
-        for step in steps:
-            self._pipe.put(*step)
-        self._awaited += len(steps)
-        return self._awaited - 1 if steps and statement.rows is None and answers(steps[0][1]) else None
+        """Which of the awaited answers is its own; None if it returns no rows."""
+        sql = self._sql_of(statement.verb)
+        values = [_as_text(value) for value in sql.values(statement.parameters)]
+        self._put_begin()
+        place = self._put_text(statement.verb, sql.numbered, values)
+        return place if sql.answers else None
 
-    def _steps(self, statement: Statement) -> list[tuple[str, str, list[bytes | None]]]:
-        """Its name, its text and its values, as often as it is to be run."""
-        sql = self._heard(statement.verb)
-        if not sql.text:
-            return []
-        given = (sql.values(statement.parameters),) if statement.rows is None else statement.rows
-        return [(statement.verb, sql.numbered, [_as_text(value) for value in values]) for values in given]
+    def _put_begin(self) -> None:
+        if self._begins:
+            self._begins = False
+            self._put_text("begin", _BEGIN)
+            self._number_at = self._put_text("started", _STARTED)
 
-    def _heard(self, verb: str) -> Sql:
+    def _put_text(self, name: str, text: str, values: Sequence[bytes | None] = ()) -> int:
+        self._pipe.put(name, text, values)
+        self._awaited += 1
+        return self._awaited - 1
+
+    def _sql_of(self, verb: str) -> Sql:
         if self._probed.probe is not None:
             self._probed.probe(verb)
-        if verb in LOUD:
-            self.loud = True
-        elif verb in TOLD:
-            self.told = True
-        return self._sql[verb]
+        sql = self._sql[verb]
+        if sql.wakes is not None and self.wakes != "workers":
+            self.wakes = sql.wakes
+        return sql
 
     def _collect(self) -> list[PGresult]:
         """All answers to what was put since the last time."""
         self._pipe.sync()
         self._awaited = 0
         results = self._pipe.answers()[0].check()
-        if self._piping == "begun":
-            self.transaction, self._piping = self._pipe.rows(results[1])[0][0], "on"
+        if self._number_at is not None:
+            self.transaction, self._number_at = self._pipe.rows(results[self._number_at])[0][0], None
         return results
-
-    def run_alone(
-        self, *statements: Statement, telling: bool = False, sent: Callable[[], None] | None = None
-    ) -> tuple[list[Row], bool]:
-        """A statement that is a transaction by itself; its rows. Or a few.
-
-        telling  All who listen are sent a word right behind it, as a transaction of its own: they hear it a round trip earlier.
-                 Whether that went well is told, too: if not, it is no fault of the statement.
-        sent     Called when all of it is on its way.
-        """
-        if not self.goes_alone:
-            (statement,) = statements
-            return self.run(statement), False
-        pipe, steps = self._pipe, [step for statement in statements for step in self._steps(statement)]
-        with pipe.opened():
-            for step in steps:
-                pipe.put(*step)
-            pipe.sync()
-            if telling:
-                pipe.put("tell", _TELL)
-                pipe.sync()
-            said, *word = pipe.answers(sent)
-        return pipe.rows(said.check()[-1]), telling and word[0].error is None
-
-    @property
-    def goes_alone(self) -> bool:
-        """Whether `run_alone` does what it says: not behind a pooler, or where one mixes up what was prepared."""
-        return self._pipes and self.raw.prepare_threshold is not None
 
     @contextmanager
     def piped(self) -> Iterator[None]:
-        """Inside, a statement of which no answer is needed is sent along with the next. What failed is raised at the next answer,
-        or at the end of this."""
-        if not self.goes_alone:
+        """Inside, statements go through the pipe. An error of one that returns no rows is raised at the next that does, or at the
+        end of this."""
+        if not self.pipes:
             yield
             return
         with self._pipe.opened():
-            self._awaited, self._piping = 0, "on"
+            self._awaited, self._number_at, self._is_piping = 0, None, True
             try:
-                if self._begins:
-                    self._begins, self._piping = False, "begun"
-                    for name, text in (("begin", _BEGIN), ("started", _STARTED)):
-                        self._pipe.put(name, text)
-                        self._awaited += 1
                 yield
-                if self._pipe.unsynced:
-                    self._collect()
+                self.flush()
             finally:
-                self._piping = None
+                self._is_piping = False
 
-    def look(self, verb: str) -> list[Row]:
-        """A verb without parameters, of which nobody is told: it is no part of an operation."""
+    def flush(self) -> None:
+        """Wait for the answers to all statements that were sent, so that the errors among them are raised here."""
+        if self._is_piping and self._pipe.is_unsynced:
+            self._collect()
+
+    @property
+    def pipes(self) -> bool:
+        """Not behind a pooler, or where one mixes up what was prepared."""
+        return self._pipes and self.raw.prepare_threshold is not None
+
+    def run_alone(self, statement: Statement, notify: bool) -> tuple[bool, bool]:
+        """A statement that is a transaction of its own and returns rows: whether it did, and whether workers were notified of it.
+
+        notify  Workers are notified right behind it, by a second transaction in the same packet: a round trip earlier. That this
+                failed is no fault of the statement.
+        """
+        if not self.pipes:
+            return bool(self.run(statement)), False
+        with self._pipe.opened():
+            self._awaited, self._begins = 0, False
+            self._put(statement)
+            self._pipe.sync()
+            if notify:
+                self._put_text("notify", _NOTIFY)
+                self._pipe.sync()
+            answer, *notified = self._pipe.answers()
+        return answer.check()[-1].ntuples > 0, notify and notified[0].error is None
+
+    def brings_work(self, statement: Statement) -> bool:
+        """Whether workers can be notified of it in its own packet."""
+        return self.pipes and self._sql[statement.verb].wakes == "workers"
+
+    def look_up(self, verb: str) -> list[Row]:
+        """A verb without parameters that is part of no operation, and of which no probe is told."""
         return self._cursor.execute(self._sql[verb].numbered, prepare=False).fetchall()
 
-    def begin(self, clock: Clock) -> None:
-        """A transaction, its number, by which its fate can be asked for later, and the server's time if that is to be learned.
+    # Transactions
 
-        All of it travels with the first statement, where that can be.
+    def begin(self, clock: Clock) -> None:
+        """A transaction, its number, by which its fate can be looked up later, and the server's time if that is to be learned.
+
+        Where statements are piped, all of it travels with the first of them.
         """
-        self.transaction, self.loud, self.told, self._begins = None, False, False, True
+        self.transaction, self.wakes, self._begins = None, None, True
         if isinstance(clock, ServerClock) and clock.is_stale():
             asked_at = own_micros()
             clock.learn(self._begin_now(), asked_at, own_micros())
-        elif not self.goes_alone:
+        elif not self.pipes:
             self._begin_now()
 
     def _begin_now(self) -> int:
@@ -301,13 +225,31 @@ class Connection:
         if self._begins:
             self._begins = False
             return  # it never began
-        self._cursor.execute("COMMIT", prepare=False)
-        if self._cursor.statusmessage != "COMMIT":
-            raise psycopg.OperationalError(f"the transaction was rolled back ({self._cursor.statusmessage})")
+        if self._is_piping:
+            if self._number_at is not None:
+                self.flush()  # the number first: without it the fate of a commit that is not answered cannot be looked up
+            self._put_text("commit", "COMMIT")
+            status = (self._collect()[-1].command_status or b"").decode()
+        else:
+            status = self._cursor.execute("COMMIT", prepare=False).statusmessage or ""
+        if status != "COMMIT":
+            raise psycopg.OperationalError(f"the transaction was rolled back ({status})")
+
+    def rollback(self) -> None:
+        """Nothing that the transaction wrote is kept; if anything follows, it is in another one."""
+        if not self._begins:
+            self.command("ROLLBACK")
+            self.flush()
+        self.wakes, self._begins = None, True
 
     def command(self, text: str) -> None:
-        self._begin_now()
-        self._cursor.execute(text, prepare=False)
+        """SAVEPOINT and the like; inside a pipe it is sent with what follows."""
+        if self._is_piping:
+            self._put_begin()
+            self._put_text(text.lower().replace(" ", "_"), text)
+        else:
+            self._begin_now()
+            self._cursor.execute(text, prepare=False)
 
     @property
     def in_transaction(self) -> bool:
@@ -325,20 +267,22 @@ class Connection:
         """What is committed by now is on disk and on the standby, too: a commit that was cut off did not wait for that."""
         self._cursor.execute(_SYNC, prepare=False)
 
-    def learn_life(self, schema: str) -> None:
-        """Which life of the server this is; None where one may not ask, as on a standby or with a right to read only."""
+    # The server
+
+    def learn_epoch(self, schema: str) -> None:
+        """Whether the server crashed since; None where that cannot be asked, as on a standby or with a right to read only."""
         try:
-            for statement in (_LIFE, _BORN, _LIFE):
+            for statement in (_EPOCH, _NEW_EPOCH, _EPOCH):
                 cursor = self._cursor.execute(in_schema(statement, schema), prepare=False)
                 found = cursor.fetchone() if cursor.description is not None else None
                 if found is not None and found[0] is not None:
-                    self.life = found[0]
+                    self.epoch = found[0]
                     return
         except psycopg.Error:
             if self.raw.closed:
                 raise
 
-    def look_at_clock(self, clock: ServerClock) -> None:
+    def read_clock(self, clock: ServerClock) -> None:
         asked_at = own_micros()
         found = cast(tuple[int], self._cursor.execute(_CLOCK, prepare=False).fetchone())
         clock.learn(found[0], asked_at, own_micros())
@@ -347,42 +291,42 @@ class Connection:
         self.raw.close()
 
 
-def connect(place: Place, prepares: bool = True) -> Bounded:
+def connect(location: Location, prepares: bool = True) -> Bounded:
     raw = Bounded.connect(
-        place.conninfo,
+        location.conninfo,
         autocommit=True,
-        prepare_threshold=PREPARE_AFTER if prepares and not place.pooled else None,
+        prepare_threshold=PREPARE_AFTER if prepares and not location.pooled else None,
         row_factory=tuple_row,
         cursor_factory=psycopg.RawCursor,
-        **options_of(place),  # type: ignore[arg-type]
+        **options_of(location),  # type: ignore[arg-type]
     )
     try:
         raw.prepared_max = PREPARED_MAX
         raw.adapters.register_dumper(int, Int8Dumper)  # else every size of a number is a statement of its own
         if raw.info.server_version < SERVER_OLDEST:
             version = raw.info.server_version // 10_000
-            raise StoreUnavailable(f"{place.shown} is PostgreSQL {version}; Holdfast needs 14 or newer")
+            raise StoreUnavailable(f"{location.shown} is PostgreSQL {version}; Holdfast needs 14 or newer")
         encoding = raw.info.parameter_status("server_encoding")
         if encoding not in ("UTF8", None):
-            raise StoreUnavailable(f"{place.shown} stores text as {encoding}; create the database with ENCODING 'UTF8'")
+            raise StoreUnavailable(f"{location.shown} stores text as {encoding}; create the database with ENCODING 'UTF8'")
         return raw
     except BaseException:
         raw.close()
         raise
 
 
-def opened(raw: Raw, place: Place, probed: Probed, clock: Clock) -> Connection:
-    """Ready for use: it is known which database this is, what time it is there, and which line of its history it is on."""
-    connection = Connection(raw, place, probed, _timeline(raw))
-    connection.identity = connection.look("whereabouts")[0][1]
-    connection.learn_life(place.schema)
+def opened(raw: Raw, location: Location, probed: Probed, clock: Clock) -> Connection:
+    """Ready for use: it is known which database this is, what time it is there, and which timeline of its history it is on."""
+    connection = Connection(raw, location, probed, _timeline(raw))
+    connection.identity = connection.look_up("identity")[0][1]
+    connection.learn_epoch(location.schema)
     if isinstance(clock, ServerClock):
-        connection.look_at_clock(clock)
+        connection.read_clock(clock)
     return connection
 
 
 def _timeline(raw: Raw) -> str | None:
-    """Changes when another server takes over, whose transaction numbers may mean others; None where one cannot ask."""
+    """Changes when another server takes over, whose transaction numbers may mean others; None where that cannot be asked."""
     try:
         found = raw.execute(_TIMELINE).fetchone()
     except (psycopg.ProgrammingError, psycopg.NotSupportedError, psycopg.InternalError):

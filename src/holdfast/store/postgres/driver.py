@@ -1,7 +1,7 @@
 """One PostgreSQL database for many threads, processes and machines.
 
-A few connections write, each with a group of callers that share its transactions; a few read, and one tells others of commits.
-Plain jobs, which wait for nobody's lock, have a writer of their own: what has to wait for a row holds up none of them.
+A few connections write, each with a group of callers that share its transactions; a few read, and one notifies of commits. Quick
+operations, which wait for no lock, have a writer of their own: an operation that waits for a row holds up none of them.
 """
 
 from __future__ import annotations
@@ -20,53 +20,43 @@ from typing import Any, Final, TypeVar
 import psycopg
 
 from holdfast.errors import StoreUnavailable
-from holdfast.store.adapters import AsyncBorrowed, Borrowed
+from holdfast.store.caller import AsyncCallerTransaction, CallerTransaction
 from holdfast.store.clock import Clock
 from holdfast.store.commits import Commits
-from holdfast.store.enqueue import Plain
 from holdfast.store.migrate import Migration, pending
-from holdfast.store.op import Make, Moment, drive
-from holdfast.store.postgres.bell import Bell
-from holdfast.store.postgres.borrow import borrow
+from holdfast.store.op import Moment, Operation, drive, shortcut
+from holdfast.store.postgres.bounded import MARGIN_SECONDS, Bounded, Timeout
+from holdfast.store.postgres.caller import caller_transaction
 from holdfast.store.postgres.clock import ServerClock
-from holdfast.store.postgres.connection import MARGIN_SECONDS, Bounded, Connection, Timeout, connect, opened
+from holdfast.store.postgres.connection import Connection, connect, opened
+from holdfast.store.postgres.errors import explain, is_lost, is_mixed_up, is_refused_by_pooler, is_stale_plan
 from holdfast.store.postgres.listen import Listener
-from holdfast.store.postgres.place import (
-    CALL_SECONDS,
-    CHANNEL,
-    LOCK_SECONDS,
-    explain,
-    is_lost,
-    is_mixed_up,
-    is_refused_by_pooler,
-    is_stale_plan,
-    place_of,
-)
+from holdfast.store.postgres.notifier import CHANNEL, Notifier
 from holdfast.store.postgres.schema import PACKAGE, apply_pending, version_of
+from holdfast.store.postgres.url import CALL_SECONDS, LOCK_SECONDS, location_of
 from holdfast.store.postgres.writer import Patience, Writer
-from holdfast.store.store import Probe
+from holdfast.store.probe import Probe
+from holdfast.store.sql import Wakes
 
 T = TypeVar("T")
 WRITERS: Final = 4
 READERS_MAX: Final = 8
-SMALL_JOBS_MAX: Final = 16
-"""More jobs than that in one go would make the others wait."""
 
 
 class PostgresStore:
     """The store behind a `postgresql://` URL. Opened on first use; safe to share between threads and across fork."""
 
     dialect: Final = "postgresql"
-    far: Final = True
+    is_remote: Final = True
 
     def __init__(self, url: str, *, clock: Clock | None = None, listen_url: str | None = None, writers: int = WRITERS) -> None:
-        self.place = place_of(url)
-        self._listen_place = None if listen_url is None else place_of(listen_url)
-        self.path = self.place.shown
+        self.location = location_of(url)
+        self._listen_location = None if listen_url is None else location_of(listen_url)
+        self.path = self.location.shown
         self.clock: Clock = clock or ServerClock()
         self.probe: Probe | None = None
         self._writers = [Writer(self, self._submit) for _ in range(writers)]
-        self._bell = Bell(self._connect)
+        self._notifier = Notifier(self._connect)
         self._inherited: list[Any] = []
         self._prepares = True
         self._silent_at = -math.inf
@@ -82,12 +72,11 @@ class PostgresStore:
         self._executor: ThreadPoolExecutor | None = None
         self._prepared = self._reached = False
         self._identity: str | None = None
-        self.lanes: dict[tuple[str, str], int] = {}
 
     def forget_after_fork(self) -> None:
         """In a forked child: the parent's connections are kept, unused and unclosed, for to close one would end it there too."""
         kept = [writer.forget() for writer in self._writers]
-        self._inherited.append((kept, self._bell.forget(), self._readers, self._executor))
+        self._inherited.append((kept, self._notifier.forget(), self._readers, self._executor))
         self._reset()
 
     @property
@@ -97,34 +86,30 @@ class PostgresStore:
 
     # Writing
 
-    @property
-    def abreast(self) -> bool:
-        """One of the writers is for single jobs; and behind a pooler a few statements are not sent as one."""
-        return len(self._writers) > 2 and not self.place.pooled
-
-    def write(self, make: Make[T]) -> T:
+    def write(self, operation: Operation[T]) -> T:
         """Run an operation in a transaction; returns when it is committed and synced."""
-        return self._writer_for(make).commits.write(make)
+        return self._writer_for(operation).commits.write(operation)
 
-    async def awrite(self, make: Make[T]) -> T:
-        return await self._writer_for(make).commits.awrite(make)
+    async def awrite(self, operation: Operation[T]) -> T:
+        return await self._writer_for(operation).commits.awrite(operation)
 
-    def _writer_for(self, make: Make[Any]) -> Writer:
+    def _writer_for(self, operation: Operation[Any]) -> Writer:
         first, *others = self._writers
-        if not others or (isinstance(make, Plain) and len(make.jobs) <= SMALL_JOBS_MAX):
+        short = shortcut(operation)
+        if not others or (short is not None and short.is_quick):
             return first
         idle = next((writer for writer in others if writer.is_idle()), None)
         return idle or min(others, key=lambda writer: len(writer.commits.waiting))
 
     # Reading
 
-    def read(self, make: Make[T], *, urgent: bool = False) -> T:
+    def read(self, operation: Operation[T], *, urgent: bool = False) -> T:
         """Run an operation that only reads; again, if its connection was lost."""
         if not urgent and not self._reading_now.acquire(timeout=CALL_SECONDS):
             raise StoreUnavailable(f"{self.path}: {READERS_MAX} others read, and none of them ended in time; try again")
         try:
             with self._explained():
-                return self._patiently(lambda connection: drive(make(self.moment()), connection))
+                return self._patiently(lambda connection: drive(operation(self.moment()), connection))
         finally:
             if not urgent:
                 self._reading_now.release()
@@ -148,7 +133,7 @@ class PostgresStore:
         connection = self._reading()
         try:
             if isinstance(self.clock, ServerClock) and self.clock.is_stale():
-                connection.look_at_clock(self.clock)
+                connection.read_clock(self.clock)
             value = act(connection)
         except (psycopg.Error, KeyboardInterrupt):
             connection.close()
@@ -159,21 +144,21 @@ class PostgresStore:
         self._give_back(connection, pool)
         return value
 
-    async def aread(self, make: Make[T]) -> T:
-        return await asyncio.wrap_future(self._submit(lambda: self.read(make)))
+    async def aread(self, operation: Operation[T]) -> T:
+        return await asyncio.wrap_future(self._submit(lambda: self.read(operation)))
 
     def watcher(self, follows: bool = False) -> Listener:
         """Waits for commits of other processes and of this one; unless it `follows`, not for those that bring no work."""
-        listen = self._listen_place or self.place
+        listen = self._listen_location or self.location
         return Listener(lambda: connect(listen, prepares=False), self._ask, follows)
 
     def _ask(self, word: str) -> None:
         """Through a connection that others use: a word that comes back proves that theirs would."""
         self._patiently(lambda connection: connection.raw.execute("SELECT pg_notify($1, $2)", (CHANNEL, word)))
 
-    def borrow(self, connection: Any) -> Borrowed | AsyncBorrowed:
-        """Our side of a caller's connection to the same database. Nothing is opened yet."""
-        return borrow(connection, self.place, self.clock, self._identity, self)
+    def caller(self, connection: Any) -> CallerTransaction | AsyncCallerTransaction:
+        """Runs operations in the transaction of a caller's connection to the same database. Nothing is opened yet."""
+        return caller_transaction(connection, self.location, self.clock, self._identity, self)
 
     # Opening
 
@@ -182,7 +167,7 @@ class PostgresStore:
         with self._explained():
             raw = self._connect()
             try:
-                return version_of(raw, self.place.schema)
+                return version_of(raw, self.location.schema)
             finally:
                 raw.close()
 
@@ -195,12 +180,11 @@ class PostgresStore:
         """Waits for the commits that go on. Reads that go on close their connections when they end."""
         for writer in self._writers:
             writer.close()
-        self._bell.close()
+        self._notifier.close()
         with self._mutex:
             readers, executor = self._readers, self._executor
             self._readers, self._executor = [], None
             self._prepared, self._identity = False, None
-            self.lanes = {}  # the database may be another one when it is opened again
         for reader in readers:
             reader.close()
         if executor is not None:
@@ -214,7 +198,7 @@ class PostgresStore:
                 self._prepared = True
         raw = self._connect()
         try:
-            connection = opened(raw, self.place, self, self.clock)
+            connection = opened(raw, self.location, self, self.clock)
             raw.bound_seconds = answer_seconds or Bounded.bound_seconds
             self._identity = connection.identity
             return connection
@@ -225,20 +209,20 @@ class PostgresStore:
     def _prepare(self) -> list[Migration]:
         raw = self._connect()
         try:
-            if not pending(PACKAGE, version_of(raw, self.place.schema), self.path):
+            if not pending(PACKAGE, version_of(raw, self.location.schema), self.path):
                 return []
-            return apply_pending(raw, self.place.schema, self.path, self.clock.now(), self.tell)
+            return apply_pending(raw, self.location.schema, self.path, self.clock.now(), self.tell)
         finally:
             raw.close()
 
     def _connect(self) -> Bounded:
         try:
-            raw = connect(self.place, self._prepares)
+            raw = connect(self.location, self._prepares)
         except psycopg.OperationalError as error:
-            if self.place.pooled or not is_refused_by_pooler(error):
+            if self.location.pooled or not is_refused_by_pooler(error):
                 raise
-            self.place = self.place._replace(pooled=True)
-            raw = connect(self.place, self._prepares)
+            self.location = self.location._replace(pooled=True)
+            raw = connect(self.location, self._prepares)
         self._reached = True
         raw.bound_seconds = self._answer_seconds
         return raw
@@ -285,11 +269,11 @@ class PostgresStore:
         if self.probe is not None:
             self.probe(what)
 
-    def takes_word(self) -> bool:
-        return self._bell.takes_word()
+    def take_over_notification(self) -> bool:
+        return self._notifier.take_over()
 
-    def ring(self, followers: bool = False) -> None:
-        self._bell.ring(followers)
+    def notify(self, wakes: Wakes) -> None:
+        self._notifier.request(wakes)
 
     def knows_server(self) -> bool:
         return self._reached

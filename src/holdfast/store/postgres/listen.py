@@ -19,7 +19,7 @@ from typing import Any, Final
 import psycopg
 
 from holdfast.errors import HoldfastError
-from holdfast.store.postgres.place import CHANNEL, FOLLOWERS_CHANNEL
+from holdfast.store.postgres.notifier import CHANNEL, FOLLOWERS_CHANNEL
 from holdfast.store.postgres.schema import Raw
 
 log = logging.getLogger("holdfast.store")
@@ -60,7 +60,7 @@ class Listener:
         self._missed = False
         self._poll = select.poll()
         self._poll.register(self._bell, select.POLLIN)
-        self.heard = False
+        self.notified = False
         self._look_at = self._next_look()
         self._open()
 
@@ -74,7 +74,7 @@ class Listener:
         deadline = time.monotonic() + timeout_seconds
         while True:
             nudged, told = self._nudged(), self._told()
-            self.heard = told
+            self.notified = told
             now = time.monotonic()
             if now >= self._look_at:
                 self._look_at = self._next_look()

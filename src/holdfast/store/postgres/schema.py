@@ -17,9 +17,9 @@ MIGRATE_LOCK_SECONDS: Final = 60
 _EXISTS: Final = (
     "SELECT 1 FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = $1 AND relname = 'migration'"
 )
-_VERSION: Final = "SELECT coalesce(max(version), 0) FROM holdfast.migration"
-_TABLE: Final = "CREATE TABLE IF NOT EXISTS holdfast.migration (version bigint PRIMARY KEY, applied_at bigint NOT NULL)"
-_APPLIED: Final = "INSERT INTO holdfast.migration VALUES ($1, $2)"
+_VERSION: Final = "SELECT coalesce(max(version), 0) FROM {schema}.migration"
+_TABLE: Final = "CREATE TABLE IF NOT EXISTS {schema}.migration (version bigint PRIMARY KEY, applied_at bigint NOT NULL)"
+_APPLIED: Final = "INSERT INTO {schema}.migration VALUES ($1, $2)"
 
 Raw = psycopg.Connection[tuple[Any, ...]]
 

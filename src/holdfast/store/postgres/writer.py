@@ -1,7 +1,8 @@
 """One connection that writes, and the callers that wait for it: they share its transactions (`store/commits`).
 
-What was not committed is done again from the start, on a new connection if the old one is gone, for a few seconds. A commit
-that was sent and not answered is never simply sent again: the server is asked what became of the transaction.
+What was not committed is done again from the start, on a new connection if the old one is gone, for a few seconds. A commit that
+was sent and not answered is never simply sent again: the server is asked what became of the transaction. A single statement is
+sent again: that it does no harm is its operation's promise (`op.Alone`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import psycopg
 from psycopg import errors
@@ -17,11 +18,13 @@ from psycopg import errors
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.store.clock import Clock
 from holdfast.store.commits import Commits, Entry, Share, accept, refuse, shares
-from holdfast.store.enqueue import InTurn, Overtaken, Plain
-from holdfast.store.op import Make, Moment, Op, Row, Single, Statement, drive
+from holdfast.store.op import Alone, Moment, Operation, drive, shortcut
+from holdfast.store.postgres.bounded import Timeout
 from holdfast.store.postgres.clock import ServerClock
-from holdfast.store.postgres.connection import Connection, Timeout
-from holdfast.store.postgres.place import IDLE_SECONDS, explain, is_lost, is_mixed_up, is_stale_plan, unknown_outcome
+from holdfast.store.postgres.connection import Connection
+from holdfast.store.postgres.errors import explain, is_lost, is_mixed_up, is_stale_plan, unknown_outcome
+from holdfast.store.postgres.url import IDLE_SECONDS
+from holdfast.store.sql import Wakes
 
 T = TypeVar("T")
 _chance: Final = random.SystemRandom()  # the program may have seeded the common one for itself
@@ -33,24 +36,12 @@ _REFUSED: Final = (
     errors.QueryCanceled, errors.LockNotAvailable,
 )  # fmt: skip
 """What is wrong with one statement, its values, or the rows it waits for; not with the server."""
-_GATE_SHUT: Final = errors.InvalidTextRepresentation
-"""What `behind.sql` ends with; nothing else does, and it comes only after the jobs were written without a fault."""
-_IDS: Final = frozenset({"body_id", "chunk_id_key"})
-"""The indexes that refuse an id which is there already."""
 _CONTENDED: Final = (errors.SerializationFailure, errors.DeadlockDetected)
+_ID_CONSTRAINT: Final = "job_spec_id_key"
 
 
 class NotKept(psycopg.OperationalError):
-    """A commit without an answer, of which the server says that it came to nothing."""
-
-
-class Alone(NamedTuple):
-    """A connection as an operation of one statement sees it."""
-
-    connection: Connection
-
-    def run(self, statement: Statement) -> list[Row]:
-        return self.connection.run_alone(statement)[0]
+    """A commit without an answer, of which the server says that it was rolled back."""
 
 
 class Home(Protocol):
@@ -72,15 +63,15 @@ class Home(Protocol):
         """There is a pooler in between that mixes up prepared statements: do without."""
 
     def distrust_older(self) -> None:
-        """A connection went silent: those that were made before it may have, too. Each would cost as long again."""
+        """A connection went silent: those that were opened before it may have, too. Each would cost as long again."""
 
     def is_distrusted(self, connection: Connection) -> bool: ...
 
-    def takes_word(self) -> bool:
-        """Whether the caller is the one to tell all of what he commits, right behind it; else there is the bell to ring."""
+    def take_over_notification(self) -> bool:
+        """Whether the caller must notify workers itself, in the packet of its statement."""
 
-    def ring(self, followers: bool = False) -> None:
-        """Something was committed that somebody may be waiting for; or only `followers` of jobs."""
+    def notify(self, wakes: Wakes) -> None:
+        """Something was committed that these processes may be waiting for."""
 
 
 class Patience:
@@ -123,22 +114,15 @@ class Writer:
 
     # Committing
 
-    def _commit_alone(self, make: Make[T]) -> T:
-        single = make.at_once(self._home.clock.now(), many=True) if isinstance(make, Plain) else None
+    def _commit_alone(self, operation: Operation[T]) -> T:
         try:
-            if isinstance(make, Single):
-                value: T = self._run_single(make)
-                return value
-            if isinstance(make, InTurn):
-                statements, accepted = make.at_once(self._home.clock.now())
-                self._commit_single(*statements, sent=make.sent)
-                return accepted  # type: ignore[return-value]
-            if single is not None:
-                self._commit_single(single[0])
-                return single[1]  # type: ignore[return-value]
-            return self._transact(lambda connection, moment: self._drive(connection, make(moment)), lambda: None)
+            short = shortcut(operation)
+            alone = None if short is None else short.alone(self._home.moment())
+            if alone is not None and self._commit_statement(alone):
+                return alone.value
+            return self._transact(lambda connection, moment: drive(operation(moment), connection), lambda: None)
         except psycopg.Error as error:
-            raise self._reason(error, make) from error
+            raise self._reason(error) from error
 
     def _commit(self, batch: list[Entry[Any]]) -> None:
         try:
@@ -149,79 +133,57 @@ class Writer:
             refuse([entry for entry in batch if not entry.done], self._interrupted())
             raise
 
-    def _commit_single(self, statement: Statement, *others: Statement, sent: Callable[[], None] | None = None) -> None:
-        """A statement by itself, or a few that are sent as one, is a transaction. It makes jobs with ids that nobody else has: to
-        do it twice is refused. Numbers that were given out beforehand may be another's by then."""
+    def _commit_statement(self, alone: Alone[Any]) -> bool:
+        """A statement by itself is a transaction. False: it wrote nothing, and the whole operation is to be run."""
         patience, doubtful, kept = Patience(), False, False
         while True:
-            running = told = telling = False
+            sent = notifying = notified = False
             try:
                 connection = self._open()
                 if kept:
                     connection.sync()
-                    break
-                if others and not connection.goes_alone:
-                    raise Overtaken
+                    return True
+                connection.wakes = None
                 for step in ("begin", "commit"):
                     self._home.tell(step)
-                running = True
-                telling = connection.goes_alone and self._home.takes_word()
-                _, told = connection.run_alone(statement, *others, telling=telling, sent=sent)
+                sent = True
+                notifying = connection.brings_work(alone.statement) and self._home.take_over_notification()
+                written, notified = connection.run_alone(alone.statement, notifying)
                 break
             except errors.UniqueViolation as error:
                 if not doubtful:
                     raise
-                if error.diag.constraint_name not in _IDS:
-                    raise unknown_outcome(self._home.path) from error  # a number is taken: of the ids it says nothing
+                if error.diag.constraint_name != _ID_CONSTRAINT:
+                    raise unknown_outcome(self._home.path) from error  # it says nothing about the first try
                 kept = True  # by the try before this one, which did not wait until it was safe
             except psycopg.Error as error:
-                if telling:
-                    self._home.ring()  # the word that we took was also somebody else's
-                doubtful = doubtful or (running and self._is_lost(error))
+                if notifying:
+                    self._home.notify("workers")  # what was taken over stood also for other commits
+                doubtful = doubtful or (sent and self._is_lost(error))
                 if self._again(error, patience):
-                    statement = statement._replace(parameters={**statement.parameters, "first": None})
                     continue
-                if doubtful and not isinstance(error, _GATE_SHUT):
+                if doubtful:
                     raise unknown_outcome(self._home.path) from error
                 raise
             except BaseException:
                 self._drop()
                 raise
-        if not told:
-            self._home.ring()
-        self._home.tell("committed")
-        self._look_at_clock(connection)
+        self._after_statement(connection, written, notified)
+        return written
 
-    def _run_single(self, make: Single[T]) -> T:
-        """Whether it was kept is not known if its answer is lost, so that is not done again here: the caller finds out."""
-        patience = Patience()
-        while True:
-            sent = False
-            try:
-                connection = self._open()
-                self._home.tell("begin")
-                sent = True
-                value = drive(make(self._home.moment()), Alone(connection))
-                break
-            except psycopg.Error as error:
-                if (sent and self._is_lost(error)) or not self._again(error, patience):
-                    self._drop()
-                    raise
-            except BaseException:
-                self._drop()
-                raise
-        if make.tells(value):
-            self._home.ring(followers=True)
-        self._home.tell("committed")
+    def _after_statement(self, connection: Connection, written: bool, notified: bool) -> None:
+        if written and connection.wakes is not None and not notified:
+            self._home.notify(connection.wakes)
+        if written:
+            self._home.tell("committed")
         self._look_at_clock(connection)
-        return value
 
     def _look_at_clock(self, connection: Connection) -> None:
-        """Now and then, after the work: who only ever sends single statements begins no transaction that would tell."""
+        """Now and then, after the work: a process that only sends single statements begins no transaction that would show it."""
         clock = self._home.clock
         if isinstance(clock, ServerClock) and clock.is_stale():
             try:
-                connection.look_at_clock(clock)
+                connection.read_clock(clock)
             except psycopg.Error:
                 self._drop()
 
@@ -243,33 +205,37 @@ class Writer:
             if connection.in_transaction:
                 connection.command("ROLLBACK")  # an interrupt can leave one behind that was begun for nobody
             connection.begin(home.clock)
-            value = run(connection, home.moment())
-            home.tell("commit")
-            committing = True
-            connection.commit()
+            with connection.piped():
+                value = run(connection, home.moment())
+                home.tell("commit")
+                committing = True
+                connection.commit()
         except BaseException as error:
-            doubtful = committing and (not isinstance(error, Exception) or self._is_lost(error))
-            if not doubtful:
+            if not (committing and (not isinstance(error, Exception) or self._is_lost(error))):
                 self._undo(connection, keep=isinstance(error, Exception))
                 raise
-            self._drop()
-            if isinstance(error, Timeout):
-                home.distrust_older()
-            fate = self._fate(connection)
-            if fate == "committed":
-                kept()
-            if not isinstance(error, Exception):
-                raise
-            if fate == "aborted":
-                raise NotKept(str(error)) from error
-            if fate != "committed":
-                raise unknown_outcome(home.path) from error
+            self._find_out(connection, error, kept)
             return value
         kept()
-        if connection.loud or connection.told:
-            home.ring(followers=not connection.loud)
+        if connection.wakes is not None:
+            home.notify(connection.wakes)
         home.tell("committed")
         return value
+
+    def _find_out(self, connection: Connection, error: BaseException, kept: Callable[[], None]) -> None:
+        """A commit was sent and not answered. Returns if it was kept; an interrupt is raised in any case."""
+        self._drop()
+        if isinstance(error, Timeout):
+            self._home.distrust_older()
+        fate = self._fate(connection)
+        if fate == "committed":
+            kept()
+        if not isinstance(error, Exception):
+            raise error
+        if fate == "aborted":
+            raise NotKept(str(error)) from error
+        if fate != "committed":
+            raise unknown_outcome(self._home.path) from error
 
     def _run_all(self, connection: Connection, batch: list[Entry[Any]], moment: Moment) -> None:
         for entry in batch:
@@ -277,21 +243,22 @@ class Writer:
         for share in shares(batch):
             self._run(connection, share, moment, alone=len(share.entries) == len(batch))
 
-    def _drive(self, connection: Connection, op: Op[T]) -> T:
-        with connection.piped():
-            return drive(op, connection)
-
     def _run(self, connection: Connection, share: Share, moment: Moment, alone: bool) -> None:
         """If it fails, only that is undone; an error of the server itself undoes the whole batch."""
         if not alone:
             connection.command("SAVEPOINT holdfast")
         try:
-            share.answer(self._drive(connection, share.make(moment)))
+            value = drive(share.operation(moment), connection)
+            connection.flush()
+            share.answer(value)
         except Exception as error:
             if isinstance(error, psycopg.Error) and (is_stale_plan(error) or not isinstance(error, _REFUSED)):
                 raise
-            share.fail(self._reason(error, share.make))
-            connection.command("ROLLBACK; BEGIN" if alone else "ROLLBACK TO holdfast")
+            share.fail(self._reason(error))
+            if alone:
+                connection.rollback()
+            else:
+                connection.command("ROLLBACK TO holdfast")
         if not alone:
             connection.command("RELEASE holdfast")
 
@@ -322,7 +289,7 @@ class Writer:
                 if connection.timeline is None or asked.timeline != connection.timeline:
                     return None  # another server has taken over: it may have given the number to another transaction
                 fate = asked.fate(connection.transaction)
-                if connection.life is None or asked.life != connection.life:
+                if connection.epoch is None or asked.epoch != connection.epoch:
                     # It crashed meanwhile. If ours was lost, its number may be another's now; so only a bad end is certain.
                     return None if fate == "committed" else "aborted"
                 if fate == "committed":
@@ -366,9 +333,7 @@ class Writer:
         if connection is not None:
             connection.close()
 
-    def _reason(self, error: Exception, make: object = None) -> Exception:
-        if isinstance(make, InTurn) and isinstance(error, (_GATE_SHUT, errors.LockNotAvailable, errors.UniqueViolation)):
-            return Overtaken()  # also where a server that took over has given its numbers to another
+    def _reason(self, error: Exception) -> Exception:
         return explain(error, self._home.path) if isinstance(error, psycopg.Error) else error
 
     def _interrupted(self) -> StoreUnavailable:

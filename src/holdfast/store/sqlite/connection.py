@@ -5,15 +5,16 @@ from __future__ import annotations
 import random
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
-from holdfast.store.op import TOGETHER, Row, Statement
+from holdfast.store.op import Row, Statement, drive
+from holdfast.store.probe import Probed
 from holdfast.store.sql import load
 from holdfast.store.sqlite.schema import PACKAGE
+from holdfast.store.sqlite.steps import STEPS
 from holdfast.store.sqlite.wake import Watcher
-from holdfast.store.store import Probe
 
 T = TypeVar("T")
 _chance: Final = random.SystemRandom()  # the program may have seeded the common one for itself
@@ -22,12 +23,6 @@ COMMIT_BYTES: Final = 16 * 1024
 CHANGE_BYTES: Final = 12
 TEXT_SHARE: Final = 8
 _PRAGMAS: Final = ("synchronous = FULL", "wal_autocheckpoint = 0", "mmap_size = 0", "temp_store = MEMORY")
-
-
-class Probed(Protocol):
-    """Who may want to be told of statements."""
-
-    probe: Probe | None
 
 
 class Connection:
@@ -41,26 +36,28 @@ class Connection:
         self._changes = 0
 
     def run(self, statement: Statement) -> list[Row]:
-        if statement.verb == TOGETHER:
-            return [(self.run(each),) for each in statement.parameters["statements"]]
         probe = self._probed.probe
         if probe is not None:
             probe(statement.verb)
-        return self.execute(statement)
+        steps = STEPS.get(statement.verb)
+        return self.execute(statement) if steps is None else drive(steps(statement.parameters), self)
+
+    def run_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        return [self.run(statement) for statement in statements]
 
     def execute(self, statement: Statement) -> list[Row]:
-        """The same, and nobody is told."""
-        verb, parameters, rows = statement
+        """One statement, of which no probe is told."""
+        verb, parameters = statement
         sql = self._sql[verb]
-        if rows is not None:
-            self.raw.executemany(sql.numbered, rows)
-            return []
-        if not sql.text:
-            return []  # other verbs do this one's work here
         given = sql.values(parameters)
         for index in sql.long:
             self.text_written += len(given[index])
-        return self.raw.execute(sql.numbered, given).fetchall()
+        found = self.raw.execute(sql.numbered, given)
+        return found.fetchall() if sql.answers else []
+
+    def answers(self, statement: Statement) -> bool:
+        """Whether rows come back."""
+        return self._sql[statement.verb].answers
 
     def written(self) -> int:
         """About how many bytes the log has grown by since this was last asked."""
@@ -98,10 +95,10 @@ def patiently(action: Callable[[], T], busy_seconds: float) -> T:
         try:
             return action()
         except sqlite3.OperationalError as error:
-            if not _busy(error) or time.monotonic() >= deadline:
+            if not is_busy(error) or time.monotonic() >= deadline:
                 raise
         time.sleep(_chance.uniform(*BUSY_SECONDS))
 
 
-def _busy(error: sqlite3.OperationalError) -> bool:
+def is_busy(error: sqlite3.OperationalError) -> bool:
     return error.sqlite_errorname.startswith("SQLITE_BUSY")

@@ -17,17 +17,17 @@ from contextlib import closing, contextmanager
 from typing import Any, Final, TypeVar
 
 from holdfast.errors import HoldfastError, StoreUnavailable
-from holdfast.store.adapters import AsyncBorrowed, Borrowed
+from holdfast.store.caller import AsyncCallerTransaction, CallerTransaction
 from holdfast.store.clock import Clock, SystemClock
 from holdfast.store.commits import Commits, Entry, Share, accept, refuse, shares
-from holdfast.store.enqueue import Plain
 from holdfast.store.migrate import Migration, pending
-from holdfast.store.op import Make, Moment, Statement, drive
-from holdfast.store.sqlite.borrow import borrow
-from holdfast.store.sqlite.connection import Connection, StoreWatcher, connect, patiently
-from holdfast.store.sqlite.place import check_place, create_private, explain
+from holdfast.store.op import Alone, Moment, Operation, drive, shortcut
+from holdfast.store.probe import Probe
+from holdfast.store.sqlite.caller import caller_transaction
+from holdfast.store.sqlite.connection import Connection, StoreWatcher, connect, is_busy, patiently
+from holdfast.store.sqlite.errors import explain
+from holdfast.store.sqlite.file import check_file, create_private
 from holdfast.store.sqlite.schema import PACKAGE, apply_pending, version_of
-from holdfast.store.store import Probe
 
 T = TypeVar("T")
 SQLITE_OLDEST: Final = (3, 35, 0)
@@ -42,8 +42,7 @@ class SqliteStore:
     """The store behind a `sqlite:///` URL. Opened on first use; safe to share between threads and across fork."""
 
     dialect: Final = "sqlite"
-    far: Final = False
-    abreast: Final = False
+    is_remote: Final = False
 
     def __init__(self, path: str, *, clock: Clock | None = None, busy_seconds: float = 30.0) -> None:
         if sqlite3.sqlite_version_info < SQLITE_OLDEST:
@@ -65,7 +64,6 @@ class SqliteStore:
         self._executor: ThreadPoolExecutor | None = None
         self._logged_bytes = 0
         self._prepared = False
-        self.lanes: dict[tuple[str, str], int] = {}
 
     def forget_after_fork(self) -> None:
         """In a forked child: the parent's connections are kept, unused and unclosed, for closing them would unlock its files."""
@@ -75,26 +73,26 @@ class SqliteStore:
 
     # Writing
 
-    def write(self, make: Make[T]) -> T:
+    def write(self, operation: Operation[T]) -> T:
         """Run an operation in a transaction; returns when it is committed and synced."""
-        return self.commits.write(make)
+        return self.commits.write(operation)
 
-    async def awrite(self, make: Make[T]) -> T:
-        return await self.commits.awrite(make)
+    async def awrite(self, operation: Operation[T]) -> T:
+        return await self.commits.awrite(operation)
 
-    def _commit_alone(self, make: Make[T]) -> T:
+    def _commit_alone(self, operation: Operation[T]) -> T:
         try:
             connection = self._writer or self._writing()
-            single = make.at_once(self.clock.now()) if isinstance(make, Plain) else None
-            if single is not None:
-                self._commit_single(connection, single[0])
-                return single[1]  # type: ignore[return-value]
+            short = shortcut(operation)
+            alone = None if short is None else short.alone(self._moment())
+            if alone is not None and self._commit_statement(connection, alone):
+                return alone.value
             self._begin(connection.raw)
         except sqlite3.Error as error:
             raise self._reason(error) from error
         raw = connection.raw
         try:
-            value = drive(make(self._moment()), connection)
+            value = drive(operation(self._moment()), connection)
             if raw.in_transaction:
                 self._tell("commit")
                 raw.execute("COMMIT")
@@ -107,8 +105,9 @@ class SqliteStore:
             self._undo(connection, keep=isinstance(error, Exception))
             raise
 
-    def _commit_single(self, connection: Connection, statement: Statement) -> None:
-        """A statement by itself is a transaction: SQLite begins it, locks, and syncs as it ends."""
+    def _commit_statement(self, connection: Connection, alone: Alone[T]) -> bool:
+        """A statement by itself is a transaction: SQLite begins it, locks, and syncs as it ends. False: nothing was written."""
+        statement = alone.statement
         if self.probe is not None:
             for step in ("begin", statement.verb, "commit"):
                 self._tell(step)
@@ -116,14 +115,20 @@ class SqliteStore:
             connection.raw.execute("ROLLBACK")  # an interrupt can leave one behind that was begun for nobody
         try:
             try:
-                connection.execute(statement)
-            except sqlite3.OperationalError:
-                self._patiently(lambda: connection.execute(statement))
+                rows = connection.execute(statement)
+            except sqlite3.OperationalError as error:
+                if not is_busy(error):
+                    raise  # a failed sync must not be tried again: the system may have dropped the pages
+                rows = self._patiently(lambda: connection.execute(statement))
+        except sqlite3.IntegrityError:
+            return False  # for example, its lane does not exist yet: the whole operation finds out
         except BaseException as error:
             self._undo(connection, keep=isinstance(error, _REFUSED))
             raise
-        if self.probe is not None:
+        written = bool(rows) or not connection.answers(statement)
+        if written and self.probe is not None:
             self._tell("committed")
+        return written
 
     def _undo(self, connection: Connection, keep: bool) -> None:
         """Nothing of what was begun stays; where the file itself may be in trouble, the connection goes too."""
@@ -174,7 +179,7 @@ class SqliteStore:
         if not alone:
             connection.raw.execute("SAVEPOINT holdfast")
         try:
-            share.answer(drive(share.make(moment), connection))
+            share.answer(drive(share.operation(moment), connection))
         except Exception as error:
             if isinstance(error, sqlite3.Error) and not isinstance(error, _REFUSED):
                 raise
@@ -240,12 +245,12 @@ class SqliteStore:
 
     # Reading
 
-    def read(self, make: Make[T], *, urgent: bool = False) -> T:
+    def read(self, operation: Operation[T], *, urgent: bool = False) -> T:
         """Run an operation that only reads. Nobody waits for others here."""
         pool = self._readers
         connection = self._reading()
         try:
-            value = self._patiently(lambda: drive(make(self._moment()), connection))
+            value = self._patiently(lambda: drive(operation(self._moment()), connection))
         except sqlite3.Error as error:
             connection.close()
             raise explain(error, self.path) from error
@@ -255,8 +260,8 @@ class SqliteStore:
         self._give_back(connection, pool)
         return value
 
-    async def aread(self, make: Make[T]) -> T:
-        return await asyncio.wrap_future(self._submit(lambda: self.read(make)))
+    async def aread(self, operation: Operation[T]) -> T:
+        return await asyncio.wrap_future(self._submit(lambda: self.read(operation)))
 
     def answer_within(self, seconds: float) -> None:
         """A file has nobody who could fall silent."""
@@ -265,15 +270,15 @@ class SqliteStore:
         """Waits for commits of other processes and of this one, whatever they bring."""
         return StoreWatcher(self.path, self._reading())
 
-    def borrow(self, connection: Any) -> Borrowed | AsyncBorrowed:
-        """Our side of a caller's connection to the same file. Nothing is opened yet."""
-        return borrow(connection, self.path)
+    def caller(self, connection: Any) -> CallerTransaction | AsyncCallerTransaction:
+        """Runs operations in the transaction of a caller's connection to the same file. Nothing is opened yet."""
+        return caller_transaction(connection, self.path)
 
     # Opening
 
     def version(self) -> int:
         """The schema version of the file; 0 before the first migration."""
-        check_place(self.path)
+        check_file(self.path)
         if not os.path.exists(self.path):
             return 0  # to connect would create it, readable by everybody
         with self._explained(), closing(self._connect()) as connection:
@@ -294,7 +299,6 @@ class SqliteStore:
                 executor = self._executor
                 self._writer, self._readers, self._checkpointer, self._executor = None, [], None, None
                 self._prepared = False
-                self.lanes = {}  # the file may be another one when it is opened again
             for connection in connections:
                 if connection is not None:
                     connection.close()
@@ -337,7 +341,7 @@ class SqliteStore:
         return Connection(self._connect(), self)
 
     def _prepare(self) -> list[Migration]:
-        check_place(self.path)
+        check_file(self.path)
         create_private(self.path)
         with self._explained(), closing(self._connect()) as connection:
             self._patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())

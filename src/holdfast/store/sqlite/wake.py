@@ -50,7 +50,7 @@ class Watcher:
     A forked child may only close its copy.
     """
 
-    heard = True
+    notified = True
 
     def __init__(self, path: str, version: Callable[[], int] | None = None) -> None:
         self._wal = os.path.realpath(path) + "-wal"

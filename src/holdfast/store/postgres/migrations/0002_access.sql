@@ -1,5 +1,5 @@
 -- Who may ask over HTTP. Of every secret there is only a SHA-256: who can read this table can ask for nothing.
-CREATE TABLE holdfast.api_key (
+CREATE TABLE {schema}.api_key (
     prefix       text COLLATE "C" PRIMARY KEY,
     created_at   bigint NOT NULL,
     expires_at   bigint,
@@ -12,7 +12,7 @@ CREATE TABLE holdfast.api_key (
 );
 
 -- What a key was exchanged for, for a while: a browser's session, or a ticket for one stream of one job.
-CREATE TABLE holdfast.pass (
+CREATE TABLE {schema}.pass (
     digest     text COLLATE "C" PRIMARY KEY,
     expires_at bigint NOT NULL,
     kind       text NOT NULL,
@@ -20,4 +20,4 @@ CREATE TABLE holdfast.pass (
     job        text
 );
 
-CREATE INDEX pass_expires ON holdfast.pass (expires_at);
+CREATE INDEX pass_expires ON {schema}.pass (expires_at);

@@ -1,2 +1,2 @@
-INSERT INTO holdfast.finished (finished_at, seq, state, lane)
-SELECT :now::bigint, seq, state, lane FROM holdfast.moved WHERE seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])
+INSERT INTO {schema}.finished (finished_at, seq, state, lane)
+SELECT :now::bigint, seq, state, lane FROM {schema}.job_state WHERE seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])

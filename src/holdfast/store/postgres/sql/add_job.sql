@@ -1,9 +1,12 @@
--- A job with no key, no tags and no id of its caller's, ready at once: all of its rows.
-WITH new AS MATERIALIZED (SELECT nextval('holdfast.job_seq') AS seq),
-body AS (
-    INSERT INTO holdfast.body (seq, id, lane, priority, attempts_max, created_at, arguments, meta, parent)
-    SELECT seq, :id::text, :lane::integer, :priority::integer, :attempts_max::integer, :now::bigint, :arguments::text,
-           :meta::text, :parent::text
+-- One job without key, tags or an id that the caller chose, ready at once: all of its rows. No row comes back, and nothing is written,
+-- if there is no lane.
+WITH new AS MATERIALIZED (
+    SELECT nextval('{schema}.job_seq') AS seq, lane FROM {schema}.lane WHERE queue = :queue::text AND task = :task::text
+),
+spec AS (
+    INSERT INTO {schema}.job_spec (seq, id, lane, priority, attempts_max, created_at, arguments, meta, parent)
+    SELECT seq, :id::text, lane, :priority::integer, :attempts_max::integer, :now::bigint, :arguments::text, :meta::text,
+           :parent::text
       FROM new
 )
-INSERT INTO holdfast.ready (lane, priority, seq) SELECT :lane::integer, :priority::integer, seq FROM new
+INSERT INTO {schema}.ready (lane, priority, seq) SELECT lane, :priority::integer, seq FROM new RETURNING seq

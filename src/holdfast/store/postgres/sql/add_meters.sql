@@ -1,5 +1,5 @@
 -- In order, so that two who add to the same ones wait for each other and not in a circle.
-INSERT INTO holdfast.meter AS known (day, lane, name, amount)
+INSERT INTO {schema}.meter AS known (day, lane, name, amount)
 SELECT spent.value ->> 0, (spent.value ->> 1)::integer, spent.value ->> 2, (spent.value ->> 3)::double precision
   FROM jsonb_array_elements(:spent::jsonb) AS spent (value)
  ORDER BY 1, 2, 3

@@ -1,4 +1,4 @@
-INSERT INTO holdfast.notice (worker, seq, token, kind)
+INSERT INTO {schema}.notice (worker, seq, token, kind)
 SELECT worker, seq, token, :kind::text
-  FROM holdfast.running WHERE seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])
+  FROM {schema}.running WHERE seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])
     ON CONFLICT (worker, seq, token) DO UPDATE SET kind = excluded.kind

@@ -1,2 +1,2 @@
 -- One that was revoked or has expired counts too.
-SELECT 1 FROM holdfast.api_key LIMIT 1
+SELECT 1 FROM {schema}.api_key LIMIT 1

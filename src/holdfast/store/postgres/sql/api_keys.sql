@@ -1,2 +1,2 @@
 SELECT prefix, name, digest, scope, queues, created_at, expires_at, last_used_at, revoked_at
-  FROM holdfast.api_key ORDER BY created_at, prefix
+  FROM {schema}.api_key ORDER BY created_at, prefix

@@ -1,4 +1,4 @@
 -- last: if given, only if the beat before was that one.
-UPDATE holdfast.worker SET beat_at = :now::bigint, beat_tick = :tick::bigint, boot = :boot::text
+UPDATE {schema}.worker SET beat_at = :now::bigint, beat_tick = :tick::bigint, boot = :boot::text
  WHERE id = :worker::bigint AND (:last::bigint IS NULL OR beat_tick = :last::bigint)
 RETURNING id

@@ -1,1 +1,1 @@
-DELETE FROM holdfast.notice WHERE worker = :worker::bigint
+DELETE FROM {schema}.notice WHERE worker = :worker::bigint

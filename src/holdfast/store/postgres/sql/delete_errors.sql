@@ -1,1 +1,1 @@
-DELETE FROM holdfast.error WHERE job = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])
+DELETE FROM {schema}.error WHERE job = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])

@@ -1,1 +1,1 @@
-DELETE FROM holdfast.event WHERE job = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])
+DELETE FROM {schema}.event WHERE job = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])

@@ -1,7 +1,7 @@
 -- How many jobs are where, lane by lane; not those that succeeded, who are too many to be counted every few seconds.
 SELECT lane.queue, lane.task, counted.state, counted.jobs
-  FROM (SELECT lane, 'ready' AS state, count(*) AS jobs FROM holdfast.ready GROUP BY lane
-        UNION ALL SELECT lane, 'scheduled', count(*) FROM holdfast.scheduled GROUP BY lane
-        UNION ALL SELECT lane, 'running', count(*) FROM holdfast.running GROUP BY lane
-        UNION ALL SELECT lane, state, count(*) FROM holdfast.finished WHERE state <> 'succeeded' GROUP BY lane, state) AS counted
-  JOIN holdfast.lane AS lane ON lane.lane = counted.lane
+  FROM (SELECT lane, 'ready' AS state, count(*) AS jobs FROM {schema}.ready GROUP BY lane
+        UNION ALL SELECT lane, 'scheduled', count(*) FROM {schema}.scheduled GROUP BY lane
+        UNION ALL SELECT lane, 'running', count(*) FROM {schema}.running GROUP BY lane
+        UNION ALL SELECT lane, state, count(*) FROM {schema}.finished WHERE state <> 'succeeded' GROUP BY lane, state) AS counted
+  JOIN {schema}.lane AS lane ON lane.lane = counted.lane

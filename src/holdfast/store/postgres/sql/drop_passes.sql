@@ -1,1 +1,1 @@
-DELETE FROM holdfast.pass WHERE api_key = :prefix::text
+DELETE FROM {schema}.pass WHERE api_key = :prefix::text

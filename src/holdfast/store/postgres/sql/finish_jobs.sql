@@ -2,25 +2,25 @@
 -- that nobody else is about to change, succeed. Their numbers. results: {seq: result}
 WITH held AS MATERIALIZED (
     SELECT running.ctid AS place
-      FROM holdfast.running AS running
+      FROM {schema}.running AS running
      WHERE running.seq = ANY (ARRAY(SELECT jsonb_object_keys(:leases::jsonb)::bigint))
        AND running.token = ((SELECT :leases::jsonb) ->> running.seq::text)::bigint
        FOR UPDATE SKIP LOCKED
 ),
 ended AS (
-    DELETE FROM holdfast.running WHERE ctid = ANY (ARRAY(SELECT place FROM held)) RETURNING seq
+    DELETE FROM {schema}.running WHERE ctid = ANY (ARRAY(SELECT place FROM held)) RETURNING seq
 ),
 finished AS (
-    UPDATE holdfast.moved
+    UPDATE {schema}.job_state
        SET state = 'succeeded', finished_at = :now::bigint, event_count = event_count + 1, reason = NULL,
            result = (SELECT :results::jsonb) ->> seq::text
      WHERE seq = ANY (ARRAY(SELECT seq FROM ended))
     RETURNING seq, lane, event_count
 ),
 listed AS (
-    INSERT INTO holdfast.finished (finished_at, seq, lane, state) SELECT :now::bigint, seq, lane, 'succeeded' FROM finished
+    INSERT INTO {schema}.finished (finished_at, seq, lane, state) SELECT :now::bigint, seq, lane, 'succeeded' FROM finished
 ),
 told AS (
-    INSERT INTO holdfast.event (job, number, kind, at) SELECT seq, event_count, 'succeeded', :now::bigint FROM finished
+    INSERT INTO {schema}.event (job, number, kind, at) SELECT seq, event_count, 'succeeded', :now::bigint FROM finished
 )
-SELECT coalesce(json_agg(seq), '[]')::text, 1 FROM finished
+SELECT coalesce(json_agg(seq), '[]')::text FROM finished

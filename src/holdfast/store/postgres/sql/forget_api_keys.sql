@@ -1,2 +1,2 @@
 -- Those that could not be used any more at that time already.
-DELETE FROM holdfast.api_key WHERE revoked_at <= :before::bigint OR expires_at <= :before::bigint
+DELETE FROM {schema}.api_key WHERE revoked_at <= :before::bigint OR expires_at <= :before::bigint

@@ -1,4 +1,4 @@
-DELETE FROM holdfast.notice
- WHERE (worker, seq, token) IN (SELECT worker, seq, token FROM holdfast.notice AS notice
-                                 WHERE NOT EXISTS (SELECT 1 FROM holdfast.worker WHERE id = notice.worker)
+DELETE FROM {schema}.notice
+ WHERE (worker, seq, token) IN (SELECT worker, seq, token FROM {schema}.notice AS notice
+                                 WHERE NOT EXISTS (SELECT 1 FROM {schema}.worker WHERE id = notice.worker)
                                    FOR UPDATE SKIP LOCKED)

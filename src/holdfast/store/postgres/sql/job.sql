@@ -1,1 +1,1 @@
-SELECT * FROM holdfast.browse WHERE seq = (SELECT holdfast.number_of(:id::text))
+SELECT * FROM {schema}.full_job WHERE id = :id::text

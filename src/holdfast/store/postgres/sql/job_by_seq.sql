@@ -1,1 +1,1 @@
-SELECT * FROM holdfast.browse WHERE seq = :seq::bigint
+SELECT * FROM {schema}.full_job WHERE seq = :seq::bigint

@@ -1,8 +1,8 @@
 SELECT found.*
   FROM (SELECT tag.seq
-          FROM holdfast.tag AS tag
-         CROSS JOIN LATERAL (SELECT lane, state, parent FROM holdfast.job WHERE job.seq = tag.seq OFFSET 0) AS job
-         CROSS JOIN LATERAL (SELECT queue, task FROM holdfast.lane WHERE lane.lane = job.lane OFFSET 0) AS lane
+          FROM {schema}.tag AS tag
+         CROSS JOIN LATERAL (SELECT lane, state, parent FROM {schema}.job WHERE job.seq = tag.seq OFFSET 0) AS job
+         CROSS JOIN LATERAL (SELECT queue, task FROM {schema}.lane WHERE lane.lane = job.lane OFFSET 0) AS lane
          WHERE tag.tag = :tag::text
            AND (:cursor::bigint IS NULL OR tag.seq * :direction::bigint > :cursor::bigint * :direction::bigint)
            AND (:state::text IS NULL OR job.state = :state::text)
@@ -10,5 +10,5 @@ SELECT found.*
            AND (:task::text IS NULL OR lane.task = :task::text)
            AND (:parent::text IS NULL OR job.parent = :parent::text)
          ORDER BY tag.seq * :direction::bigint LIMIT :limit::bigint) AS page
- CROSS JOIN LATERAL (SELECT * FROM holdfast.browse WHERE browse.seq = page.seq OFFSET 0) AS found
+ CROSS JOIN LATERAL (SELECT * FROM {schema}.full_job WHERE full_job.seq = page.seq OFFSET 0) AS found
  ORDER BY found.seq * :direction::bigint

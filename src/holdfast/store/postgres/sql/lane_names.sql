@@ -1,1 +1,1 @@
-SELECT lane, queue, task FROM holdfast.lane
+SELECT lane, queue, task FROM {schema}.lane

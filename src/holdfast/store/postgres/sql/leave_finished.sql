@@ -1,1 +1,1 @@
-DELETE FROM holdfast.finished WHERE finished_at = :finished_at::bigint AND seq = :seq::bigint
+DELETE FROM {schema}.finished WHERE finished_at = :finished_at::bigint AND seq = :seq::bigint

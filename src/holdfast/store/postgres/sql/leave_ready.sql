@@ -1,1 +1,1 @@
-DELETE FROM holdfast.ready WHERE lane = :lane::integer AND priority = :priority::integer AND seq = :seq::bigint
+DELETE FROM {schema}.ready WHERE lane = :lane::integer AND priority = :priority::integer AND seq = :seq::bigint

@@ -1,1 +1,1 @@
-DELETE FROM holdfast.scheduled WHERE run_after = :run_after::bigint AND seq = :seq::bigint
+DELETE FROM {schema}.scheduled WHERE run_after = :run_after::bigint AND seq = :seq::bigint

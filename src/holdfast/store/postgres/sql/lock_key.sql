@@ -1,5 +1,5 @@
 -- The row of a job's key, whoever has it: before the job itself, as who takes a key does it.
 SELECT held.seq
-  FROM holdfast.body AS body
- CROSS JOIN LATERAL (SELECT seq FROM holdfast.key WHERE key.key = body.key FOR UPDATE) AS held
- WHERE body.seq = (SELECT holdfast.number_of(:id::text))
+  FROM {schema}.job_spec AS spec
+ CROSS JOIN LATERAL (SELECT seq FROM {schema}.key WHERE key.key = spec.key FOR UPDATE) AS held
+ WHERE spec.id = :id::text

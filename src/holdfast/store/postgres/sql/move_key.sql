@@ -1,1 +1,1 @@
-UPDATE holdfast.key SET seq = :seq::bigint, id = :id::text, lane = :lane::integer, ended = NULL WHERE key = :key::text
+UPDATE {schema}.key SET seq = :seq::bigint, id = :id::text, lane = :lane::integer, ended = NULL WHERE key = :key::text

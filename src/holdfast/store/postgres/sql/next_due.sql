@@ -1,1 +1,1 @@
-SELECT min(run_after) FROM holdfast.scheduled
+SELECT min(run_after) FROM {schema}.scheduled

@@ -1,2 +1,2 @@
 -- The first of 4096 numbers that nobody else is given.
-SELECT nextval('holdfast.job_seq')
+SELECT nextval('{schema}.job_seq')

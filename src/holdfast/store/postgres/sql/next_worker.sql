@@ -1,1 +1,1 @@
-SELECT nextval('holdfast.worker_seq')
+SELECT nextval('{schema}.worker_seq')

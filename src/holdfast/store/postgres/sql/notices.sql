@@ -1,2 +1,2 @@
 -- Read and cleared at once: what is written meanwhile stays for the next time.
-DELETE FROM holdfast.notice WHERE worker = :worker::bigint RETURNING seq, token, kind
+DELETE FROM {schema}.notice WHERE worker = :worker::bigint RETURNING seq, token, kind

@@ -1,16 +1,16 @@
 -- The first in line of every lane that has anything ready, and since when it is: from filled lane to filled lane, whatever the
 -- backlog. What made a job ready is its last event; the first of all is not written down.
 WITH RECURSIVE filled (lane) AS (
-    SELECT min(lane) FROM holdfast.ready
+    SELECT min(lane) FROM {schema}.ready
     UNION ALL
-    SELECT (SELECT min(ready.lane) FROM holdfast.ready WHERE ready.lane > filled.lane) FROM filled WHERE filled.lane IS NOT NULL
+    SELECT (SELECT min(ready.lane) FROM {schema}.ready WHERE ready.lane > filled.lane) FROM filled WHERE filled.lane IS NOT NULL
 )
 SELECT lane.queue, lane.task, job.id, coalesce(event.at, job.created_at)
   FROM filled
-  JOIN holdfast.lane AS lane ON lane.lane = filled.lane
+  JOIN {schema}.lane AS lane ON lane.lane = filled.lane
  CROSS JOIN LATERAL (
-       SELECT ready.seq FROM holdfast.ready
+       SELECT ready.seq FROM {schema}.ready
         WHERE ready.lane = filled.lane ORDER BY ready.lane, ready.priority, ready.seq LIMIT 1) AS first
- CROSS JOIN LATERAL (SELECT id, created_at, event_count FROM holdfast.job WHERE job.seq = first.seq OFFSET 0) AS job
-  LEFT JOIN LATERAL (SELECT at FROM holdfast.event WHERE event.job = first.seq AND event.number = job.event_count OFFSET 0)
+ CROSS JOIN LATERAL (SELECT id, created_at, event_count FROM {schema}.job WHERE job.seq = first.seq OFFSET 0) AS job
+  LEFT JOIN LATERAL (SELECT at FROM {schema}.event WHERE event.job = first.seq AND event.number = job.event_count OFFSET 0)
        AS event ON true

@@ -1,1 +1,1 @@
-SELECT api_key, job, expires_at FROM holdfast.pass WHERE digest = :digest::text AND kind = :kind::text
+SELECT api_key, job, expires_at FROM {schema}.pass WHERE digest = :digest::text AND kind = :kind::text

@@ -1,2 +1,2 @@
-INSERT INTO holdfast.ready (lane, priority, seq)
-SELECT lane, priority, seq FROM holdfast.body WHERE seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])
+INSERT INTO {schema}.ready (lane, priority, seq)
+SELECT lane, priority, seq FROM {schema}.job_spec WHERE seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])

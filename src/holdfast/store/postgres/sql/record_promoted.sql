@@ -1,3 +1,3 @@
-INSERT INTO holdfast.event (job, number, kind, at)
+INSERT INTO {schema}.event (job, number, kind, at)
 SELECT seq, event_count, 'promoted', :now::bigint
-  FROM holdfast.moved WHERE seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])
+  FROM {schema}.job_state WHERE seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])

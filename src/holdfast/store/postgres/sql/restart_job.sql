@@ -1,3 +1,3 @@
-UPDATE holdfast.moved
+UPDATE {schema}.job_state
    SET state = 'ready', attempt = 0, reason = NULL, result = NULL, finished_at = NULL, started_at = NULL, run_after = NULL
  WHERE seq = :seq::bigint AND state = :state::text

@@ -1,1 +1,1 @@
-UPDATE holdfast.api_key SET revoked_at = coalesce(revoked_at, :now::bigint) WHERE prefix = :prefix::text
+UPDATE {schema}.api_key SET revoked_at = coalesce(revoked_at, :now::bigint) WHERE prefix = :prefix::text

@@ -1,2 +1,2 @@
-INSERT INTO holdfast.scheduled (run_after, seq, lane)
-SELECT run_after, seq, lane FROM holdfast.moved WHERE seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])
+INSERT INTO {schema}.scheduled (run_after, seq, lane)
+SELECT run_after, seq, lane FROM {schema}.job_state WHERE seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])

@@ -1,1 +1,1 @@
-SELECT max(version) FROM holdfast.migration
+SELECT max(version) FROM {schema}.migration

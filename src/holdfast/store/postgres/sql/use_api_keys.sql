@@ -1,5 +1,5 @@
 -- used: {prefix: when}
-UPDATE holdfast.api_key
+UPDATE {schema}.api_key
    SET last_used_at = greatest(last_used_at, used.value::bigint)
   FROM jsonb_each_text(:used::jsonb) AS used
  WHERE prefix = used.key

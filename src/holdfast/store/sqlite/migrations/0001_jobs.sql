@@ -12,11 +12,11 @@ CREATE TABLE holdfast_counter (
 INSERT INTO holdfast_counter (name, value) VALUES ('job', 0), ('worker', 0);
 
 -- Which database this is, so that a place in its history can be told from one in another's.
-CREATE TABLE holdfast_place (
+CREATE TABLE holdfast_identity (
     mark TEXT NOT NULL
 );
 
-INSERT INTO holdfast_place (mark) VALUES (lower(hex(randomblob(16))));
+INSERT INTO holdfast_identity (mark) VALUES (lower(hex(randomblob(16))));
 
 -- A lane is a (queue, task) pair: what claims choose from.
 CREATE TABLE holdfast_lane (
@@ -28,7 +28,7 @@ CREATE TABLE holdfast_lane (
 
 -- What a job was enqueued with: written once, however large, and never again. It is the job's first event, too, which is not
 -- written a second time: number 1, at `created_at`; `scheduled_for` is set where that was to wait for a time.
-CREATE TABLE holdfast_body (
+CREATE TABLE holdfast_job_spec (
     seq           INTEGER PRIMARY KEY,
     id            TEXT NOT NULL UNIQUE,
     lane          INTEGER NOT NULL,
@@ -44,10 +44,10 @@ CREATE TABLE holdfast_body (
     callback      TEXT
 );
 
-CREATE INDEX holdfast_body_parent ON holdfast_body (parent, seq) WHERE parent IS NOT NULL;
+CREATE INDEX holdfast_job_spec_parent ON holdfast_job_spec (parent, seq) WHERE parent IS NOT NULL;
 
 -- What has changed about a job since: small rows, for every move rewrites one. There is none until the first.
-CREATE TABLE holdfast_moved (
+CREATE TABLE holdfast_job_state (
     seq         INTEGER PRIMARY KEY,
     lane        INTEGER NOT NULL,
     state       TEXT NOT NULL, -- no CHECK: SQLite evaluates it for 1.7 microseconds at every move
@@ -65,14 +65,14 @@ CREATE TABLE holdfast_moved (
 
 -- Both together: a job as it stands.
 CREATE VIEW holdfast_job AS
-SELECT body.seq, body.id, body.lane, body.priority, body.attempts_max, body.created_at, body.scheduled_for, body.arguments,
-       body.key, body.tags, body.meta, body.parent, body.callback,
-       coalesce(moved.state, CASE WHEN body.scheduled_for IS NULL THEN 'ready' ELSE 'scheduled' END) AS state,
-       coalesce(moved.attempt, 0) AS attempt, coalesce(moved.token, 0) AS token, coalesce(moved.event_count, 1) AS event_count,
-       CASE WHEN moved.seq IS NULL THEN body.scheduled_for ELSE moved.run_after END AS run_after,
-       moved.started_at, moved.finished_at, moved.result, moved.reason, moved.progress, moved.meter
-  FROM holdfast_body AS body
-  LEFT JOIN holdfast_moved AS moved ON moved.seq = body.seq;
+SELECT spec.seq, spec.id, spec.lane, spec.priority, spec.attempts_max, spec.created_at, spec.scheduled_for, spec.arguments,
+       spec.key, spec.tags, spec.meta, spec.parent, spec.callback,
+       coalesce(job_state.state, CASE WHEN spec.scheduled_for IS NULL THEN 'ready' ELSE 'scheduled' END) AS state,
+       coalesce(job_state.attempt, 0) AS attempt, coalesce(job_state.token, 0) AS token, coalesce(job_state.event_count, 1) AS event_count,
+       CASE WHEN job_state.seq IS NULL THEN spec.scheduled_for ELSE job_state.run_after END AS run_after,
+       job_state.started_at, job_state.finished_at, job_state.result, job_state.reason, job_state.progress, job_state.meter
+  FROM holdfast_job_spec AS spec
+  LEFT JOIN holdfast_job_state AS job_state ON job_state.seq = spec.seq;
 
 CREATE TABLE holdfast_ready (
     lane     INTEGER NOT NULL,
@@ -185,24 +185,24 @@ CREATE TABLE holdfast_meter (
 ) WITHOUT ROWID;
 
 -- From where another database is being moved into this one; empty when that is done.
-CREATE TABLE holdfast_move (
+CREATE TABLE holdfast_transfer (
     origin TEXT PRIMARY KEY NOT NULL
 ) WITHOUT ROWID;
 
 -- One statement writes a whole job that is ready and has nothing special about it: a fifth of what an enqueue costs.
 CREATE VIEW holdfast_new_job AS
-SELECT id, lane, priority, attempts_max, created_at, arguments, meta, parent FROM holdfast_body;
+SELECT id, lane, priority, attempts_max, created_at, arguments, meta, parent FROM holdfast_job_spec;
 
 CREATE TRIGGER holdfast_add_job INSTEAD OF INSERT ON holdfast_new_job BEGIN
-    INSERT INTO holdfast_body (seq, id, lane, priority, attempts_max, created_at, arguments, meta, parent)
-    VALUES (max((SELECT value FROM holdfast_counter WHERE name = 'job'), coalesce((SELECT max(seq) FROM holdfast_body), 0)) + 1,
+    INSERT INTO holdfast_job_spec (seq, id, lane, priority, attempts_max, created_at, arguments, meta, parent)
+    VALUES (max((SELECT value FROM holdfast_counter WHERE name = 'job'), coalesce((SELECT max(seq) FROM holdfast_job_spec), 0)) + 1,
             new.id, new.lane, new.priority, new.attempts_max, new.created_at, new.arguments, new.meta, new.parent);
     INSERT INTO holdfast_ready (lane, priority, seq) VALUES (new.lane, new.priority, last_insert_rowid());
 END;
 
 -- For our own reads: every column of a job, its lane by name, its failed attempts, and how telling of its end goes on: the state
 -- of the newest job that does it.
-CREATE VIEW holdfast_browse AS
+CREATE VIEW holdfast_full_job AS
 SELECT job.seq, job.id, lane.task, lane.queue, job.lane, job.state, job.priority, job.attempt, job.attempts_max, job.token,
        job.event_count, job.arguments, job.result, job.reason, job.progress, job.meter, job.key, job.tags, job.meta,
        job.parent, job.created_at, job.run_after, job.started_at, job.finished_at,

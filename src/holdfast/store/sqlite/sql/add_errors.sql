@@ -3,4 +3,4 @@ INSERT OR REPLACE INTO holdfast_error (job, token, attempt, at, kind, message, t
 SELECT job.seq, job.token, json_extract(error.value, '$[1]'), json_extract(error.value, '$[2]'),
        json_extract(error.value, '$[3]'), json_extract(error.value, '$[4]'), json_extract(error.value, '$[5]')
   FROM json_each(:errors) AS error
-  JOIN holdfast_moved AS job ON job.seq = json_extract(error.value, '$[0]')
+  JOIN holdfast_job_state AS job ON job.seq = json_extract(error.value, '$[0]')

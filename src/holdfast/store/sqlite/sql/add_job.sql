@@ -1,3 +1,4 @@
--- A job with no key, no tags and no id of its caller's, ready at once: all of its rows.
+-- One job without key, tags or an id that the caller chose, ready at once: all of its rows. The insert is refused if there is no lane.
 INSERT INTO holdfast_new_job (id, lane, priority, attempts_max, created_at, arguments, meta, parent)
-VALUES (:id, :lane, :priority, :attempts_max, :now, :arguments, :meta, :parent)
+VALUES (:id, (SELECT lane FROM holdfast_lane WHERE queue = :queue AND task = :task), :priority, :attempts_max, :now, :arguments,
+        :meta, :parent)

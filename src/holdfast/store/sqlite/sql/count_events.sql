@@ -1,4 +1,4 @@
 -- counts: [seq, how many]
-UPDATE holdfast_moved SET event_count = event_count + json_extract(added.value, '$[1]')
+UPDATE holdfast_job_state SET event_count = event_count + json_extract(added.value, '$[1]')
   FROM json_each(:counts) AS added
- WHERE holdfast_moved.seq = json_extract(added.value, '$[0]')
+ WHERE holdfast_job_state.seq = json_extract(added.value, '$[0]')

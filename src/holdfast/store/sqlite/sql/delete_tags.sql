@@ -1,3 +1,3 @@
 DELETE FROM holdfast_tag
- WHERE (tag, seq) IN (SELECT tag.value, body.seq FROM holdfast_body AS body, json_each(body.tags) AS tag
-                       WHERE body.seq IN (SELECT value FROM json_each(:seqs)) AND body.tags IS NOT NULL)
+ WHERE (tag, seq) IN (SELECT tag.value, spec.seq FROM holdfast_job_spec AS spec, json_each(spec.tags) AS tag
+                       WHERE spec.seq IN (SELECT value FROM json_each(:seqs)) AND spec.tags IS NOT NULL)

@@ -1,3 +1,3 @@
 DELETE FROM holdfast_key
- WHERE key IN (SELECT key FROM holdfast_body WHERE seq IN (SELECT value FROM json_each(:seqs)) AND key IS NOT NULL)
+ WHERE key IN (SELECT key FROM holdfast_job_spec WHERE seq IN (SELECT value FROM json_each(:seqs)) AND key IS NOT NULL)
    AND seq IN (SELECT value FROM json_each(:seqs))

@@ -1,1 +1,1 @@
-SELECT * FROM holdfast_browse WHERE id = :id
+SELECT * FROM holdfast_full_job WHERE id = :id

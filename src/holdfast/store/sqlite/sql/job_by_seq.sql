@@ -1,1 +1,1 @@
-SELECT * FROM holdfast_browse WHERE seq = :seq
+SELECT * FROM holdfast_full_job WHERE seq = :seq

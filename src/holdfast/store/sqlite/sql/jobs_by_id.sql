@@ -1,1 +1,1 @@
-SELECT * FROM holdfast_browse WHERE id IN (SELECT value FROM json_each(:ids))
+SELECT * FROM holdfast_full_job WHERE id IN (SELECT value FROM json_each(:ids))

@@ -1,5 +1,5 @@
-SELECT * FROM holdfast_browse
- WHERE seq IN (SELECT seq FROM holdfast_body WHERE parent = :parent)
+SELECT * FROM holdfast_full_job
+ WHERE seq IN (SELECT seq FROM holdfast_job_spec WHERE parent = :parent)
    AND (:cursor IS NULL OR seq * :direction > :cursor * :direction)
    AND (:state IS NULL OR state = :state)
    AND (:queue IS NULL OR queue = :queue)

@@ -1,5 +1,5 @@
 -- For the states that have a narrow table of their own, which is far smaller than all of history. direction: 1 oldest, -1 newest.
-SELECT * FROM holdfast_browse
+SELECT * FROM holdfast_full_job
  WHERE seq IN (SELECT seq FROM holdfast_ready WHERE :state = 'ready'
                UNION ALL SELECT seq FROM holdfast_scheduled WHERE :state = 'scheduled'
                UNION ALL SELECT seq FROM holdfast_running WHERE :state = 'running'

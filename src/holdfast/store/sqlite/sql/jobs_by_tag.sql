@@ -1,4 +1,4 @@
-SELECT * FROM holdfast_browse
+SELECT * FROM holdfast_full_job
  WHERE seq IN (SELECT seq FROM holdfast_tag WHERE tag = :tag)
    AND (:cursor IS NULL OR seq * :direction > :cursor * :direction)
    AND (:state IS NULL OR state = :state)

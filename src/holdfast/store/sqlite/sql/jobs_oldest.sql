@@ -1,4 +1,4 @@
-SELECT * FROM holdfast_browse
+SELECT * FROM holdfast_full_job
  WHERE (:cursor IS NULL OR seq > :cursor)
    AND (:state IS NULL OR state = :state)
    AND (:queue IS NULL OR queue = :queue)

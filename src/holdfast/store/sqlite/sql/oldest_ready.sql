@@ -5,10 +5,10 @@ WITH RECURSIVE filled (lane) AS (
     UNION ALL
     SELECT (SELECT min(lane) FROM holdfast_ready WHERE lane > filled.lane) FROM filled WHERE filled.lane IS NOT NULL
 )
-SELECT lane.queue, lane.task, body.id, coalesce(event.at, body.created_at)
+SELECT lane.queue, lane.task, spec.id, coalesce(event.at, spec.created_at)
   FROM filled
  CROSS JOIN holdfast_lane AS lane ON lane.lane = filled.lane
- CROSS JOIN holdfast_body AS body
-         ON body.seq = (SELECT seq FROM holdfast_ready AS ready WHERE ready.lane = filled.lane ORDER BY priority, seq LIMIT 1)
-  LEFT JOIN holdfast_moved AS moved ON moved.seq = body.seq
-  LEFT JOIN holdfast_event AS event ON event.job = moved.seq AND event.number = moved.event_count
+ CROSS JOIN holdfast_job_spec AS spec
+         ON spec.seq = (SELECT seq FROM holdfast_ready AS ready WHERE ready.lane = filled.lane ORDER BY priority, seq LIMIT 1)
+  LEFT JOIN holdfast_job_state AS job_state ON job_state.seq = spec.seq
+  LEFT JOIN holdfast_event AS event ON event.job = job_state.seq AND event.number = job_state.event_count

@@ -1,2 +1,2 @@
 INSERT INTO holdfast_ready (lane, priority, seq)
-SELECT lane, priority, seq FROM holdfast_body WHERE seq IN (SELECT value FROM json_each(:seqs))
+SELECT lane, priority, seq FROM holdfast_job_spec WHERE seq IN (SELECT value FROM json_each(:seqs))

@@ -4,7 +4,7 @@ WITH RECURSIVE filled (lane) AS (
     UNION ALL
     SELECT (SELECT min(lane) FROM holdfast_ready WHERE lane > filled.lane) FROM filled WHERE filled.lane IS NOT NULL
 )
-SELECT lane.lane
+SELECT lane.lane, lane.queue, lane.task
   FROM filled
   JOIN holdfast_lane AS lane ON lane.lane = filled.lane
  WHERE (:queues IS NULL OR lane.queue IN (SELECT value FROM json_each(:queues)))

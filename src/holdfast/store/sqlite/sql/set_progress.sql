@@ -1,5 +1,5 @@
 -- progress: [seq, progress or null to keep, meter or null to keep]
-UPDATE holdfast_moved
-   SET progress = coalesce(json_extract(told.value, '$[1]'), progress), meter = coalesce(json_extract(told.value, '$[2]'), meter)
-  FROM json_each(:told) AS told
- WHERE holdfast_moved.seq = json_extract(told.value, '$[0]')
+UPDATE holdfast_job_state
+   SET progress = coalesce(json_extract(reported.value, '$[1]'), progress), meter = coalesce(json_extract(reported.value, '$[2]'), meter)
+  FROM json_each(:reported) AS reported
+ WHERE holdfast_job_state.seq = json_extract(reported.value, '$[0]')

@@ -1,0 +1,210 @@
+"""An operation inside the caller's own transaction on PostgreSQL, between a savepoint and its release.
+
+An error there aborts a whole transaction unless it is gone back in, so reads have a savepoint too. A transaction must be open, or
+one that the library opens by itself at the first statement: what is committed at once cannot be undone by the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeVar, cast
+
+import psycopg
+
+from holdfast.errors import SettingError, StoreUnavailable
+from holdfast.store.caller import MIGRATE, AsyncCallerTransaction, CallerTransaction
+from holdfast.store.clock import Clock
+from holdfast.store.migrate import pending
+from holdfast.store.op import Asked, Moment, Op, Operation, Row, Statement
+from holdfast.store.postgres.clock import ServerClock, own_micros
+from holdfast.store.postgres.errors import explain
+from holdfast.store.postgres.libraries import BACK, CLOCK, KEEP, MARK, NOTIFY, AsyncLink, SyncLink, link_to
+from holdfast.store.postgres.schema import PACKAGE, verbs
+from holdfast.store.postgres.url import Location
+from holdfast.store.sql import Wakes
+from holdfast.store.store import Database
+
+T = TypeVar("T")
+_WHERE: Final = "the database of on="
+_ADD_LANE: Final = "add_lane"
+_NO_TRANSACTION: Final = "25P01"
+_FOR_THE_CALLER: Final = {
+    _NO_TRANSACTION: "on= is a connection in autocommit mode with no transaction; begin one first, or leave on= out",
+    "25P02": "on= is in a transaction that an earlier error has aborted; roll it back first",
+}
+_FOR_THE_CALLER_BY_NAME: Final = {
+    "PendingRollbackError": _FOR_THE_CALLER["25P02"],  # SQLAlchemy
+    "TransactionManagementError": _FOR_THE_CALLER["25P02"],  # Django
+}
+_NO_TABLES: Final = ("3F000", "42P01")
+_AGAIN: Final = ("40001", "40P01")
+_CLOSED: Final = ("connection is closed", "released back to the pool", "connection already closed")
+
+
+def caller_transaction(
+    on: object, location: Location, clock: Clock, identity: str | None = None, database: Database | None = None
+) -> CallerTransaction | AsyncCallerTransaction:
+    """Runs operations on a caller's connection or session, whatever library it comes from. Nothing is opened yet.
+
+    identity  What the verb `identity` returned on the store's own connection, if it has one; on the caller's it must be the same.
+    database  The store itself, for what must not wait for the caller's commit.
+    """
+    link, rules = link_to(on, location.schema), PostgresRules(location, clock, identity)
+    if isinstance(link, SyncLink):
+        return CallerTransaction(link if database is None else LanesApart(link, database), rules)
+    return AsyncCallerTransaction(link if database is None else AsyncLanesApart(link, database), rules)
+
+
+class LanesApart:
+    """A new lane is committed at once: else all that enqueue the same task would wait for the caller's transaction to end."""
+
+    def __init__(self, link: SyncLink, database: Database) -> None:
+        self._link, self._database, self.exclusively = link, database, link.exclusively
+
+    def run(self, statement: Statement) -> list[Row]:
+        return self._database.write(lambda _: _only(statement)) if statement.verb == _ADD_LANE else self._link.run(statement)
+
+    def run_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        return [self.run(statement) for statement in statements]
+
+
+class AsyncLanesApart:
+    def __init__(self, link: AsyncLink, database: Database) -> None:
+        self._link, self._database, self.exclusively = link, database, link.exclusively
+
+    async def run(self, statement: Statement) -> list[Row]:
+        if statement.verb == _ADD_LANE:
+            return await self._database.awrite(lambda _: _only(statement))
+        return await self._link.run(statement)
+
+    async def run_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        return [await self.run(statement) for statement in statements]
+
+
+def _only(statement: Statement) -> Op[list[Row]]:
+    rows: list[Row] = yield statement
+    return rows
+
+
+class PostgresRules:
+    def __init__(self, location: Location, clock: Clock, identity: str | None) -> None:
+        self._location, self._clock, self._identity = location, clock, identity
+
+    def writing(self, operation: Operation[T], moment: Moment) -> Op[T]:
+        yield MARK
+        try:
+            used: set[str] = set()
+            value = yield from _noting(operation((yield from self._arrive(moment))), used)
+            wakes = _wakes(used)
+            if wakes is not None:
+                yield NOTIFY[wakes]  # sent when the caller commits
+            yield KEEP
+            return value
+        except BaseException:
+            yield from _undo()
+            raise
+
+    def reading(self, operation: Operation[T], moment: Moment) -> Op[T]:
+        protected = yield from _mark_if_begun()
+        try:
+            value = yield from operation((yield from self._arrive(moment)))
+        except BaseException:
+            if protected:
+                yield from _undo()
+            raise
+        if protected:
+            yield KEEP
+        return value
+
+    def _arrive(self, moment: Moment) -> Op[Moment]:
+        """That the caller's database is the app's, and of this version; and the time there, if it is not known yet."""
+        ((version, identity),) = yield Statement("identity")
+        if self._identity is not None and identity != self._identity:
+            raise SettingError(
+                f"on= is a connection to another database than {self._location.shown}, where this app's jobs are; "
+                "use one for both"
+            )
+        if pending(PACKAGE, version or 0, _WHERE):
+            raise StoreUnavailable(f"{_WHERE} is at schema version {version or 0}; {MIGRATE}")
+        clock = self._clock
+        if not isinstance(clock, ServerClock) or not clock.is_stale():
+            return moment
+        asked_at = own_micros()
+        ((now,),) = yield CLOCK
+        clock.learn(now, asked_at, own_micros())
+        return Moment(clock.now(), clock.tick(), clock.boot())
+
+    def translated(self, error: Exception) -> Exception:
+        for cause in _causes(error):
+            told = _FOR_THE_CALLER_BY_NAME.get(type(cause).__name__)
+            if told is not None:
+                return SettingError(told)
+            if type(cause).__module__.partition(".")[0] in ("psycopg", "asyncpg"):
+                return _told(cause)
+        return error
+
+
+def _told(error: BaseException) -> Exception:
+    state = getattr(error, "sqlstate", None)
+    if state in _FOR_THE_CALLER:
+        return SettingError(_FOR_THE_CALLER[state])
+    if state in _NO_TABLES:
+        return StoreUnavailable(f"{_WHERE} has no Holdfast tables; {MIGRATE}")
+    if state in _AGAIN:
+        return StoreUnavailable(
+            f"{_WHERE} changed under this transaction ({type(error).__name__} {state}); roll it back and do it again"
+        )
+    if any(closed in str(error) for closed in _CLOSED):
+        return SettingError("on= is a connection that is closed; pass one that is open")
+    return explain(cast(psycopg.Error, error), _WHERE)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """A library's error, and the driver's that it came from."""
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = getattr(cause, "orig", None) or cause.__cause__
+
+
+def _mark_if_begun() -> Op[bool]:
+    """A statement that commits by itself has nothing to protect."""
+    try:
+        yield MARK
+    except Exception as error:
+        if any(getattr(cause, "sqlstate", None) == _NO_TRANSACTION for cause in _causes(error)):
+            return False
+        raise
+    return True
+
+
+def _wakes(used: set[str]) -> Wakes | None:
+    known = verbs()
+    found = {known[verb].wakes for verb in used}
+    return "workers" if "workers" in found else "followers" if "followers" in found else None
+
+
+def _noting(op: Op[T], used: set[str]) -> Op[T]:
+    """The same operation; the verbs that it uses are written down."""
+    try:
+        asked: Asked = next(op)
+        while True:
+            used.update(each.verb for each in ([asked] if isinstance(asked, Statement) else asked))
+            try:
+                rows = yield asked
+            except BaseException as error:
+                asked = op.throw(error)
+            else:
+                asked = op.send(rows)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+
+
+def _undo() -> Op[None]:
+    """Back to where the caller was."""
+    try:
+        yield BACK
+        yield KEEP
+    except Exception:
+        return  # the connection is beyond use, and what made it so is the error that the caller must see

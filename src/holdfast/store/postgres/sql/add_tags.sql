@@ -1,1 +1,0 @@
-INSERT INTO holdfast.tag (tag, seq) VALUES (:tag::text, :seq::bigint) ON CONFLICT DO NOTHING

@@ -1,1 +1,0 @@
--- Nothing to do: claim_jobs has done it.

@@ -1,0 +1,1 @@
+DELETE FROM {schema}.job_spec WHERE seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])

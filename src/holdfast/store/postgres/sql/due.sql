@@ -1,4 +1,0 @@
--- Those that nobody else is promoting, or cancelling, at this moment.
-SELECT coalesce(json_agg(seq), '[]')::text
-  FROM (SELECT seq FROM holdfast.scheduled WHERE run_after <= :now::bigint
-         ORDER BY run_after, seq LIMIT :limit::bigint FOR UPDATE SKIP LOCKED) AS due

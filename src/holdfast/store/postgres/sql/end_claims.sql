@@ -1,0 +1,1 @@
+DELETE FROM {schema}.running WHERE seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])

@@ -1,1 +1,0 @@
-DELETE FROM holdfast.running WHERE seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])

@@ -1,1 +1,0 @@
-SELECT arguments FROM holdfast.body WHERE seq = :seq::bigint

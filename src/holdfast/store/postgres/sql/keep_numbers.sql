@@ -1,1 +1,0 @@
--- Nothing to do: a sequence gives no number twice.

@@ -1,1 +1,0 @@
-SELECT lane FROM holdfast.lane WHERE queue = :queue::text AND task = :task::text

@@ -1,1 +1,0 @@
--- Nothing to do: rows are locked where they are looked at.

@@ -1,2 +1,0 @@
--- A job's first event, where the others are kept, how many there are, and whether more will come.
-SELECT seq, created_at, scheduled_for, event_count, state FROM holdfast.job WHERE seq = (SELECT holdfast.number_of(:id::text))

@@ -1,2 +1,0 @@
--- A claim made by hand is a worker of its own, for one job: it goes when that has ended.
-DELETE FROM holdfast.worker WHERE id = :worker::bigint AND by_hand = 1

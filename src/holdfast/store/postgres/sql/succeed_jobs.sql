@@ -1,1 +1,0 @@
--- Nothing to do: finish_jobs has done it.

@@ -1,2 +1,0 @@
--- Which layout this connection sees, and which database it is.
-SELECT (SELECT max(version) FROM holdfast.migration), (SELECT json_agg(mark)::text FROM holdfast.place)

@@ -1,1 +1,0 @@
--- Not one statement here: see add_bodies and add_ready.

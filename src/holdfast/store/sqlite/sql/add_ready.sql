@@ -1,2 +1,0 @@
-INSERT INTO holdfast_ready (lane, priority, seq)
-SELECT :lane, :priority, seq FROM holdfast_body WHERE seq BETWEEN :first AND :last

@@ -1,2 +1,0 @@
-INSERT INTO holdfast_scheduled (run_after, seq, lane)
-SELECT :run_after, seq, :lane FROM holdfast_body WHERE seq BETWEEN :first AND :last

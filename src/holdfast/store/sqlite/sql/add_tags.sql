@@ -1,1 +1,0 @@
-INSERT OR IGNORE INTO holdfast_tag (tag, seq) VALUES (:tag, :seq)

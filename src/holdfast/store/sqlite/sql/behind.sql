@@ -1,1 +1,0 @@
--- One chunk after the other is written here.

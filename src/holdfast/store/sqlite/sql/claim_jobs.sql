@@ -1,1 +1,0 @@
--- Done step by step here: take_ready, start_jobs, lease_jobs, record_started, claimed.

@@ -1,1 +1,0 @@
-DELETE FROM holdfast_body WHERE seq IN (SELECT value FROM json_each(:seqs))

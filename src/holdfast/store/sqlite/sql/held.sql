@@ -1,4 +1,0 @@
--- Which of these leases, {seq: token}, are still the current claim.
-SELECT json_group_array(running.seq)
-  FROM json_each(:leases) AS lease
-  JOIN holdfast_running AS running ON running.seq = CAST(lease.key AS INTEGER) AND running.token = lease.value

@@ -1,1 +1,0 @@
-SELECT arguments FROM holdfast_body WHERE seq = :seq

@@ -1,1 +1,0 @@
-SELECT lane FROM holdfast_lane WHERE queue = :queue AND task = :task

@@ -1,4 +1,0 @@
-INSERT INTO holdfast_running (seq, token, worker, lease, lane)
-SELECT job.seq, job.token, :worker, 
-       CASE WHEN :leases IS NULL THEN :lease ELSE coalesce(json_extract(:leases, '$.' || job.lane), :lease) END, job.lane
-  FROM holdfast_moved AS job WHERE job.seq IN (SELECT value FROM json_each(:seqs))

@@ -1,0 +1,4 @@
+-- As lock_claims: there is one writer, so no claim is locked elsewhere.
+SELECT json_group_array(running.seq), '[]'
+  FROM json_each(:leases) AS lease
+  JOIN holdfast_running AS running ON running.seq = CAST(lease.key AS INTEGER) AND running.token = lease.value

@@ -1,1 +1,0 @@
--- Not one statement here, where no statement is far away: see idle, and what a claim does step by step.

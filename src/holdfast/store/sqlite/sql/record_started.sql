@@ -1,4 +1,0 @@
--- :told is JSON without its end, {"worker":"…","attempt": — which is cheaper than building an object for every row.
-INSERT INTO holdfast_event (job, number, kind, at, data)
-SELECT seq, event_count, 'started', :now, :told || attempt || '}'
-  FROM holdfast_moved WHERE seq IN (SELECT value FROM json_each(:seqs))

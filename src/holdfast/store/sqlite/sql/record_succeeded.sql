@@ -1,2 +1,0 @@
-INSERT INTO holdfast_event (job, number, kind, at)
-SELECT seq, event_count, 'succeeded', :now FROM holdfast_moved WHERE seq IN (SELECT value FROM json_each(:seqs))

@@ -1,5 +1,0 @@
--- results: {seq: result}
-UPDATE holdfast_moved
-   SET state = 'succeeded', finished_at = :now, event_count = event_count + 1, reason = NULL, result = done.value
-  FROM json_each(:results) AS done
- WHERE holdfast_moved.seq = CAST(done.key AS INTEGER)

@@ -1,0 +1,2 @@
+-- How many rows the last statement wrote.
+SELECT changes()

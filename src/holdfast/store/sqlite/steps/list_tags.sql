@@ -1,0 +1,4 @@
+INSERT OR IGNORE INTO holdfast_tag (tag, seq)
+SELECT tag.value, spec.seq
+  FROM holdfast_job_spec AS spec, json_each(spec.tags) AS tag
+ WHERE spec.seq BETWEEN :first AND :last AND spec.tags IS NOT NULL

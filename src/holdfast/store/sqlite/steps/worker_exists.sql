@@ -1,0 +1,1 @@
+SELECT 1 FROM holdfast_worker WHERE id = :worker

@@ -1,0 +1,117 @@
+"""Workers as the store knows them: their rows, beats and notices, and what there is for them to do.
+
+A lease runs out a fixed time after its holder's last beat, so one row renews any number of leases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from holdfast.errors import LeaseLost
+from holdfast.store.claim import Cursor, names_of
+from holdfast.store.op import Alone, Moment, Op, Shortcut, Statement
+
+
+def register(
+    moment: Moment,
+    name: str,
+    host: str,
+    pid: int,
+    lease_min: int,
+    by_hand: bool,
+    *,
+    slots: int = 1,
+    queues: Sequence[str] | None = None,
+) -> Op[int]:
+    """A row that leases run by; its number."""
+    worker: int = (yield Statement("next_worker"))[0][0]
+    facts = {"id": worker, "name": name, "host": host, "pid": pid, "by_hand": int(by_hand), "lease_min": lease_min}
+    serves = {"slots": slots, "queues": names_of(queues)}
+    yield Statement("add_worker", {**facts, **serves, "now": moment.now, "tick": moment.tick, "boot": moment.boot})
+    return worker
+
+
+def leave(worker: int) -> Op[None]:
+    yield Statement("clear_notices", {"worker": worker})
+    yield Statement("remove_worker", {"worker": worker})
+
+
+class Beat(Shortcut["int | None"]):
+    """Renews every lease of a worker, in one row. The lease clock of the beat; None: the worker's row is gone.
+
+    Alone, it is fenced by the beat before it: one that timed out and is executed late must not set the lease clock back.
+    """
+
+    def __init__(self, worker: int, last_tick: int) -> None:
+        self._worker, self._last_tick = worker, last_tick
+
+    def __call__(self, moment: Moment) -> Op[int | None]:
+        return moment.tick if (yield from beat(moment, self._worker)) else None
+
+    def alone(self, moment: Moment) -> Alone[int | None]:
+        return Alone(_beat(moment, self._worker, self._last_tick), moment.tick)
+
+
+def beat(moment: Moment, worker: int) -> Op[bool]:
+    """False: the worker was given up for dead, and its row is gone."""
+    return bool((yield _beat(moment, worker, None)))
+
+
+def _beat(moment: Moment, worker: int, last: int | None) -> Statement:
+    return Statement("beat", {"now": moment.now, "tick": moment.tick, "boot": moment.boot, "worker": worker, "last": last})
+
+
+def renew(moment: Moment, worker: int, seq: int, token: int) -> Op[None]:
+    """A lease that was claimed by hand: its holder is a worker of its own, so this is that worker's beat."""
+    held = yield Statement("lock_claims", {"leases": f'{{"{seq}":{token}}}'})
+    if held[0][0] == "[]":
+        raise LeaseLost(f"token {token} is not the current one: the job was taken, cancelled or ended meanwhile")
+    yield from beat(moment, worker)
+
+
+def notices(worker: int) -> Op[list[tuple[int, int, str]]]:
+    """Jobs that were taken from this worker: (seq, token, what became of them)."""
+    rows = yield Statement("notices", {"worker": worker})
+    return [(seq, token, kind) for seq, token, kind in rows]
+
+
+def held_by(worker: int) -> Op[list[tuple[int, int, int, int, int]]]:
+    """All that a worker holds: seq, token, lane, attempt, attempts_max."""
+    rows = yield Statement("claims_of_worker", {"worker": worker})
+    return [(seq, token, lane, attempt, attempts_max) for seq, token, lane, attempt, attempts_max in rows]
+
+
+class Work(NamedTuple):
+    """What there is for a worker to do."""
+
+    ready: bool
+    """A job that it may claim, if that was asked."""
+    to_tend: bool
+    """Something is due, expired, too old, or left for this worker to read."""
+    next_due: int | None
+
+
+def work_to_do(
+    moment: Moment,
+    worker: int,
+    queues: Sequence[str] | None,
+    tasks: Sequence[str] | None,
+    cursor: Cursor | None,
+    claims: bool,
+    horizon: int,
+) -> Op[Work]:
+    """Without a lock, so an idle worker never holds one. `horizon`: what ended before it is to be pruned."""
+    fields = {
+        "claims": int(claims),
+        "queues": names_of(queues),
+        "tasks": names_of(tasks),
+        "cursor": None if cursor is None else cursor.text,
+        "now": moment.now,
+        "tick": moment.tick,
+        "boot": moment.boot,
+        "worker": worker,
+        "horizon": horizon,
+    }
+    ready, to_tend, next_due = (yield Statement("work_to_do", fields))[0]
+    return Work(bool(ready), bool(to_tend), next_due)
