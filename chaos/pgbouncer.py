@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from holdfast.torture.server import SYSTEM_USER, Server
+from chaos.private_server import SYSTEM_USER, PrivateServer
 
 _CONFIGURATION: Final = """
 [databases]
@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
     if program is None:
         sys.stderr.write("there is no pgbouncer; apt-get install pgbouncer\n")
         return 2
-    server = Server.new()
+    server = PrivateServer.new()
     try:
         pooler, port = _start(program, server)
         try:
@@ -61,7 +61,7 @@ def main(arguments: list[str]) -> int:
         server.close()
 
 
-def _start(program: str, server: Server) -> tuple[subprocess.Popen[bytes], int]:
+def _start(program: str, server: PrivateServer) -> tuple[subprocess.Popen[bytes], int]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]

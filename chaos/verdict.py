@@ -12,7 +12,7 @@ import msgspec
 from chaos.audience import END, FEED
 from chaos.broadcast import WORD
 from holdfast import Event
-from holdfast.torture.checker import Verdict
+from holdfast.torture.checker import PromiseResult
 
 SUCCEEDED: Final = "succeeded"
 
@@ -60,7 +60,7 @@ def _seen(line: bytes) -> Seen:
     return Seen(id.decode(), event.decode(), msgspec.json.decode(data))
 
 
-def judge(evidence: Evidence, clients: int, feeds: int) -> list[Verdict]:
+def judge(evidence: Evidence, clients: int, feeds: int) -> list[PromiseResult]:
     seen, fed = evidence.seen, evidence.fed
     documents = _documents(evidence)
     checks = {
@@ -76,7 +76,7 @@ def judge(evidence: Evidence, clients: int, feeds: int) -> list[Verdict]:
         "the end, once, after everything": (seen, _each(seen, _ended)),
         "all jobs' events once, each job's in order": (fed, _absent(fed, feeds) + _each(fed, lambda got: _fed(evidence, got))),
     }
-    return [Verdict(promise, sum(map(len, whose.values())), broken) for promise, (whose, broken) in checks.items()]
+    return [PromiseResult(promise, sum(map(len, whose.values())), broken) for promise, (whose, broken) in checks.items()]
 
 
 def _each(records: Records, check: Callable[[list[Seen]], str | None]) -> list[str]:

@@ -25,12 +25,12 @@ import msgspec
 
 from chaos.audience import CUTS, Told, Watch
 from chaos.broadcast import BLOWS, DIRECTORY_VARIABLE, EMITTED, broadcast, chatter
+from chaos.private_server import PrivateServer
 from chaos.verdict import gather, judge
 from holdfast import Holdfast
-from holdfast.torture.run import STORES
-from holdfast.torture.server import Server
 
 ROOT: Final = Path(__file__).parents[1]
+STORES: Final = ("sqlite", "postgresql")
 TARGET: Final = "chaos.broadcast:app"
 JOB: Final = "the/broadcast"
 CYCLE_SECONDS: Final = 2.0
@@ -157,7 +157,7 @@ def _database(plan: Plan) -> Iterator[str]:
     if plan.on == "sqlite":
         yield f"sqlite:///{plan.directory}/jobs.db"
         return
-    server = Server.new()
+    server = PrivateServer.new()
     try:
         yield server.url()
     finally:
