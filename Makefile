@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench bench-postgresql torture torture-postgresql chaos faults watch bench-watchers clean
+.PHONY: demo test check bench bench-postgresql torture torture-postgresql chaos faults streams bench-watchers clean
 
 # Tests wait for processes, leases and servers half of the time: one more at work than there are cores.
 CREW := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
@@ -41,8 +41,8 @@ torture: $(VENV)/.installed-test  ## a thousand kills of workers and enqueuers, 
 torture-postgresql: $(VENV)/.installed-test  ## the same on a private PostgreSQL server
 	@$(BIN)/python -m chaos.private_server $(BIN)/holdfast torture --url '{url}' $(ARGS)
 
-watch: $(VENV)/.installed-test  ## clients cut off, the server killed 20 times: every event once
-	@$(BIN)/python -m chaos.watch $(ARGS)
+streams: $(VENV)/.installed-test  ## clients that cut their connections, a web server killed 20 times: every event once
+	@$(BIN)/python -m chaos.streams $(ARGS)
 
 bench-watchers: $(VENV)/.installed-bench  ## 2,500 live streams: how soon, what each costs, what is left
 	@$(BIN)/python -m bench.watchers $(ARGS)

@@ -52,7 +52,7 @@ class Slot(msgspec.Struct):
 
 class Fleet:
     def __init__(self, plan: Plan, url: str, module: str, poison: bool = False) -> None:
-        """`module` is the load, see `forks`; `poison` says that it has jobs that kill their worker."""
+        """`module` is the load, see `forks`; with `poison` it has jobs that kill their worker."""
         self.slots = [Slot("worker", f"worker-{n}") for n in range(plan.workers)]
         self.slots += [Slot("enqueuer", f"enqueuer-{n}") for n in range(plan.enqueuers)]
         self.kills = {"worker": 0, "enqueuer": 0}
