@@ -58,10 +58,11 @@ def pool(injector: Injector) -> None:
     """for five seconds other programs hold all connections, also those that Holdfast had"""
     for _ in range(injector.plan.times):
         with injector.fault("every connection taken"), ExitStack() as others:
-            deadline = time.monotonic() + TAKEN_SECONDS
-            while time.monotonic() < deadline:
-                _take_all(injector.server, others)
-                injector.query("SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity WHERE usename = %s", ROLE)
+            injector.query(f"ALTER ROLE {ROLE} CONNECTION LIMIT 0")  # else Holdfast connects again before the others do
+            injector.query("SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity WHERE usename = %s", ROLE)
+            _take_all(injector.server, others)
+            injector.query(f"ALTER ROLE {ROLE} CONNECTION LIMIT -1")
+            injector.wait(TAKEN_SECONDS)
         injector.wait(RECOVERY_SECONDS)
 
 

@@ -117,7 +117,8 @@ class Injector:
         import psycopg
 
         with psycopg.connect(self.server.url("postgres"), autocommit=True, application_name="injector") as admin:
-            return admin.execute(query, values or None).fetchall()
+            cursor = admin.execute(query, values or None)
+            return cursor.fetchall() if cursor.description else []
 
     def _drain(self) -> None:
         """The enqueuers are killed; the workers, which have gone through all faults, finish the open jobs."""
