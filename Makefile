@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench bench-postgresql torture chaos watch bench-watchers clean
+.PHONY: demo test check bench bench-postgresql torture torture-postgresql chaos faults streams bench-watchers clean
 
 # Tests wait for processes, leases and servers half of the time: one more at work than there are cores.
 CREW := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
@@ -35,16 +35,22 @@ bench: $(VENV)/.installed-bench  ## against rivals and plain SQL, in one run; AR
 bench-postgresql: $(VENV)/.installed-bench  ## the same on PostgreSQL, a private server or the one in HOLDFAST_BENCH_POSTGRES
 	@$(BIN)/python -m bench --on postgresql $(ARGS)
 
-torture: $(VENV)/.installed-test  ## a thousand kills of workers and enqueuers, judged from ledgers outside the database
+torture: $(VENV)/.installed-test  ## a thousand kills of workers and enqueuers, checked against ledgers outside the database
 	@$(BIN)/holdfast torture $(ARGS)
 
-watch: $(VENV)/.installed-test  ## clients cut off, the server killed 20 times: every event once
-	@$(BIN)/python -m chaos.watch $(ARGS)
+torture-postgresql: $(VENV)/.installed-test  ## the same on a private PostgreSQL server
+	@$(BIN)/python -m chaos.private_server $(BIN)/holdfast torture --url '{url}' $(ARGS)
+
+streams: $(VENV)/.installed-test  ## clients that cut their connections, a web server killed 20 times: every event once
+	@$(BIN)/python -m chaos.streams $(ARGS)
 
 bench-watchers: $(VENV)/.installed-bench  ## 2,500 live streams: how soon, what each costs, what is left
 	@$(BIN)/python -m bench.watchers $(ARGS)
 
-chaos: $(VENV)/.installed-test  ## a minute each: a server restarted, cut off, filled up, failed over under load
+faults: $(VENV)/.installed-test  ## one kind of fault of a PostgreSQL server under load: ARGS="--kind restart --times 50"
+	@$(BIN)/python -m chaos.faults $(ARGS)
+
+chaos: $(VENV)/.installed-test  ## the tests that take a minute: each kind of fault, a few times
 	@$(BIN)/python -m pytest -q -m chaos $(ARGS)
 
 clean:

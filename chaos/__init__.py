@@ -1,1 +1,1 @@
-"""Proofs that need more than Python: programs of the system, and the right to start them."""
+"""Proofs that need servers, proxies and other programs of the system. For developers: the package is not shipped."""

@@ -1,7 +1,7 @@
 """`python -m chaos.pgbouncer [arguments of pytest]`: the conformance suite behind PgBouncer in transaction mode.
 
-A PostgreSQL server of its own and Debian's PgBouncer (`apt-get install pgbouncer`) before it; both are gone afterwards.
-Holdfast knows of nothing but the pooler; the tests make their databases past it.
+A private PostgreSQL server with Debian's PgBouncer (`apt-get install pgbouncer`) before it; both end with the tests. Holdfast
+connects to the pooler only; the tests make their databases on the server itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from holdfast.torture.server import SYSTEM_USER, Server
+from chaos.private_server import SYSTEM_USER, PrivateServer
 
 _CONFIGURATION: Final = """
 [databases]
@@ -41,9 +41,9 @@ log_disconnections = 0
 def main(arguments: list[str]) -> int:
     program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None:
-        sys.stderr.write("there is no pgbouncer; apt-get install pgbouncer\n")
+        sys.stderr.write("pgbouncer is not installed; apt-get install pgbouncer\n")
         return 2
-    server = Server.new()
+    server = PrivateServer.new()
     try:
         pooler, port = _start(program, server)
         try:
@@ -61,14 +61,14 @@ def main(arguments: list[str]) -> int:
         server.close()
 
 
-def _start(program: str, server: Server) -> tuple[subprocess.Popen[bytes], int]:
+def _start(program: str, server: PrivateServer) -> tuple[subprocess.Popen[bytes], int]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
     folder = server.directory
     (folder / "users").write_text(f'"postgres" "{server.password}"\n')
     (folder / "pgbouncer.ini").write_text(_CONFIGURATION.format(server=server.port, port=port, folder=folder))
-    user = SYSTEM_USER if os.geteuid() == 0 else None  # it refuses to run as root
+    user = SYSTEM_USER if os.geteuid() == 0 else None  # PgBouncer refuses to run as root
     pooler = subprocess.Popen([program, "-q", str(folder / "pgbouncer.ini")], user=user, cwd=folder)
     deadline = time.monotonic() + 10.0
     while True:

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import psycopg
 import pytest
+from chaos.private_server import PrivateServer
 
 from holdfast import Context, Holdfast, Key, Retry, StoreUnavailable
 from holdfast.cli import doctor_postgres, doctor_vacuum
 from holdfast.store.postgres.schema import verbs
-from holdfast.torture.server import Server
 from tests.cli.conftest import MODULE, Answer, Run, assert_one_line, start
 from tests.servers import migrated_database, new_database, shared_url
 from tests.until import until
@@ -26,6 +26,7 @@ from tests.until import until
 DOCUMENT = Path(__file__).parents[2] / "docs" / "postgresql.md"
 SECRET = "h-u.s_h"
 NOWHERE = f"postgresql://somebody:{SECRET}@127.0.0.1:1/shop"
+Pair = tuple[PrivateServer, PrivateServer]
 ASKING: list[list[str]] = [
     ["jobs"], ["stats"], ["show", "x"], ["cancel", "x"], ["tail", "x"], ["retry", "x"], ["skip", "x"], ["doctor"],
     ["prune", "--older-than", "1d"],
@@ -398,9 +399,9 @@ def test_a_job_that_is_not_where_its_state_says_is_found_by_looking_deep(cli: Ru
 
 
 @pytest.fixture(scope="module")
-def pair() -> Iterator[tuple[Server, Server]]:
+def pair() -> Iterator[Pair]:
     """A primary and a standby that tells it what its queries still want to see."""
-    primary = Server.new()
+    primary = PrivateServer.new()
     try:
         through_psycopg(primary.url("postgres"), "ALTER SYSTEM SET max_prepared_transactions = 5")
         primary.restart("fast")
@@ -416,7 +417,7 @@ def pair() -> Iterator[tuple[Server, Server]]:
         primary.close()
 
 
-def set_up(server: Server, setting: str) -> None:
+def set_up(server: PrivateServer, setting: str) -> None:
     with psycopg.connect(server.url("postgres"), autocommit=True) as connection:
         connection.execute(f"ALTER SYSTEM SET {setting}".encode())
         connection.execute("SELECT pg_reload_conf()")
@@ -433,7 +434,7 @@ def vacuum_says(cli: Run, url: str, *words: str) -> tuple[str, str]:
 
 
 @contextmanager
-def looking(server: Server) -> Iterator[None]:
+def looking(server: PrivateServer) -> Iterator[None]:
     """A report that sees the database as it was."""
     with psycopg.connect(server.url("postgres")) as holder:
         holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -441,7 +442,7 @@ def looking(server: Server) -> Iterator[None]:
         yield
 
 
-def test_a_real_server_with_passwords(cli: Run, pair: tuple[Server, Server]) -> None:
+def test_a_real_server_with_passwords(cli: Run, pair: Pair) -> None:
     primary, standby = pair
     url = primary.url()
     assert cli("migrate", "--url", url).code == 0
@@ -460,7 +461,7 @@ def test_a_real_server_with_passwords(cli: Run, pair: tuple[Server, Server]) -> 
     assert cli("jobs", "--url", standby.url()).out == "No jobs.\n"
 
 
-def test_a_prepared_transaction_holds_back_vacuum(cli: Run, pair: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prepared_transaction_holds_back_vacuum(cli: Run, pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor_vacuum, "HELD_SECONDS", 0.0)
     url = pair[0].url()
     cli("migrate", "--url", url)
@@ -473,7 +474,7 @@ def test_a_prepared_transaction_holds_back_vacuum(cli: Run, pair: tuple[Server, 
         through_psycopg(url, "ROLLBACK PREPARED 'left behind'")
 
 
-def test_a_standby_and_its_slot_hold_back_vacuum(cli: Run, pair: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_standby_and_its_slot_hold_back_vacuum(cli: Run, pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor_vacuum, "HELD_TRANSACTIONS", 0)
     primary, standby = pair
     cli("migrate", "--url", primary.url())
@@ -491,7 +492,7 @@ def test_a_standby_and_its_slot_hold_back_vacuum(cli: Run, pair: tuple[Server, S
     through_psycopg(primary.url("postgres"), "SELECT pg_drop_replication_slot('slot')")
 
 
-def test_commits_that_wait_for_a_standby_that_is_not_there(cli: Run, pair: tuple[Server, Server]) -> None:
+def test_commits_that_wait_for_a_standby_that_is_not_there(cli: Run, pair: Pair) -> None:
     primary, _ = pair
     cli("migrate", "--url", primary.url())
     set_up(primary, "synchronous_standby_names = 'nobody'")

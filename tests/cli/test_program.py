@@ -116,8 +116,13 @@ def test_torture_passes_its_flags_on(cli: Run, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(demo_torture, "_package", lambda name: types.SimpleNamespace(run=run))
     assert cli("torture", "--kills", "5", "--seed", "3", "--workers", "2", "--dir", "d", "--json").code == 1
-    flags = {"minutes": None, "kills": 5, "seed": 3, "workers": 2, "enqueuers": None, "url_dir": "d", "json": True}
-    assert given == {**flags, "on": "sqlite", "url": None, "chaos": None, "times": None}
+    flags = {"minutes": None, "kills": 5, "seed": 3, "workers": 2, "enqueuers": None, "directory": "d", "json": True}
+    assert given == {**flags, "url": None}
+
+
+@pytest.mark.parametrize(("option", "value"), [("--on", "oracle"), ("--chaos", "restart"), ("--times", "3")])
+def test_torture_has_no_option_of_another_program(cli: Run, option: str, value: str) -> None:
+    assert_one_line(cli("torture", option, value), 2, option)
 
 
 def test_a_part_that_is_not_installed_is_one_line(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from holdfast import Event, Holdfast, Job, Task
-from holdfast.torture.ledger import DIRECTORY_VARIABLE, Line, read
+from holdfast.torture.ledgers import DIRECTORY_VARIABLE, Line, read
 from tests.until import PATIENCE, until
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from holdfast import Context, Holdfast, LeaseLost, Retry
-from holdfast.torture.ledger import DIRECTORY_VARIABLE, Ledger
+from holdfast.torture.ledgers import DIRECTORY_VARIABLE, Ledger
 
 app = Holdfast()
 ledger = Ledger(os.environ.get(DIRECTORY_VARIABLE, ""))

@@ -13,7 +13,7 @@ from typing import Protocol
 import pytest
 
 from holdfast import Holdfast, State, StoreUnavailable
-from holdfast.torture.ledger import read
+from holdfast.torture.ledgers import read
 from tests.journeys import tasks
 from tests.journeys.scene import Player, Scene
 from tests.until import until

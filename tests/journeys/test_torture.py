@@ -1,4 +1,4 @@
-"""`holdfast torture` on a small scale, and proof that its checker sees what it is there to see."""
+"""`holdfast torture` on a small scale, and proof that its checker notices every kind of damage."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ import pytest
 from holdfast.errors import SettingError
 from holdfast.torture.checker import CHECKS, database_sound, judge
 from holdfast.torture.evidence import Evidence, gather
+from holdfast.torture.fleet import Fleet
 from holdfast.torture.run import plan_of
+from tests.until import until
 
 _A_GLANCE = "(SELECT seq FROM holdfast_full_job WHERE task LIKE '%.glance' AND state = 'succeeded' LIMIT 1)"
 _A_BULK_JOB = "(SELECT seq FROM holdfast_full_job WHERE json_extract(arguments, '$.call') = '{bulk}')"
@@ -50,20 +53,20 @@ DAMAGE = {
 
 @pytest.mark.slow
 def test_sixty_kills_and_every_kind_of_damage_is_seen(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "holdfast.torture", "--kills", "60", "--seed", "5", "--dir", str(tmp_path), "--json"]
+    command = [sys.executable, "-m", "holdfast", "torture", "--kills", "60", "--seed", "5", "--dir", str(tmp_path), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr.startswith("seed 5,")
     found = json.loads(done.stdout)
     assert found["ok"]
     assert found["kills"] >= 60
-    assert found["command"].endswith("-m holdfast.torture --kills 60 --seed 5 --workers 4 --enqueuers 3")
+    assert found["command"] == "holdfast torture --kills 60 --seed 5 --workers 4 --enqueuers 3"
     assert {promise["promise"]: promise["broken"] for promise in found["promises"]} == dict.fromkeys(CHECKS, 0)
     directory = Path(found["directory"])
     sound = gather(str(directory / "ledgers"), str(directory / "jobs.db"))
     assert found["acknowledged"] == len(sound.acknowledged) > 100
     for promise, statements in DAMAGE.items():
-        broken = {verdict.promise for verdict in judge(_damaged(directory, sound, statements)) if verdict.broken}
+        broken = {result.promise for result in judge(_damaged(directory, sound, statements)) if result.broken}
         assert promise in broken, f"{statements} was not noticed"
 
 
@@ -103,3 +106,26 @@ def test_a_plan_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
         plan_of(None, 10, 1, 0, 1, str(tmp_path))
     with pytest.raises(SettingError, match="minutes 0 must be more than 0"):
         plan_of(0.0, None, 1, 1, 1, str(tmp_path))
+    with pytest.raises(SettingError, match="begins with postgresql://"):
+        plan_of(None, None, 1, 1, 1, str(tmp_path), "sqlite:///jobs.db")
+
+
+@pytest.mark.parametrize("poison", [True, False])
+def test_a_process_that_ends_by_itself_is_a_surprise(poison: bool, tmp_path: Path) -> None:
+    """Unless the load has jobs that kill their worker, and a worker was killed."""
+    plan = plan_of(None, 1, 1, 1, 1, str(tmp_path))
+    for directory in (plan.ledgers, plan.logs):
+        Path(directory).mkdir()
+    with closing(Fleet(plan, "sqlite:///jobs.db", "tests.journeys.short_load", poison)) as fleet:
+
+        def refilled() -> bool:
+            fleet.fill()
+            return all(slot.life > 1 for slot in fleet.slots)
+
+        until(refilled, "both were started again")
+    killed = {surprise for surprise in fleet.surprises if surprise.startswith("worker-0 ended by itself, by signal 9")}
+    failed = {surprise for surprise in fleet.surprises if surprise.startswith("enqueuer-0 ended by itself, with exit code 1")}
+    assert (bool(killed), bool(fleet.killed_by_jobs)) == (not poison, poison)
+    assert failed
+    assert set(fleet.surprises) == killed | failed
+    assert "ValueError: enqueuer-0" in Path(plan.logs, "enqueuer-0.log").read_text()

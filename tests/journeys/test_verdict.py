@@ -1,4 +1,4 @@
-"""Proof that `chaos.verdict` sees every kind of damage, and that the clients of `chaos.audience` read what is on the wire."""
+"""Proof that `chaos.stream_checks` notices every kind of damage, and that `chaos.stream_clients` reads what was sent."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from chaos.audience import Chunks, Frame, Frames, Malformed
-from chaos.verdict import Evidence, Seen, document, judge
+from chaos.stream_checks import SeenFrame, StreamEvidence, document, judge
+from chaos.stream_clients import Chunks, Frame, Frames, Malformed
 
 from holdfast import Event
 from holdfast.domain.job import moment_of
 
 PROMISES = (
     "every event once, in order, none left out",
-    "every word that the job said, as it said it",
-    "every event as it was kept",
+    "every word that the job emitted, unchanged",
+    "every event as the database has it",
     "the end, once, after everything",
     "all jobs' events once, each job's in order",
 )
@@ -25,30 +25,30 @@ KINDS: list[tuple[str, Any]] = [
 ]  # fmt: skip
 
 
-def evidence() -> Evidence:
+def evidence() -> StreamEvidence:
     """Two words, seen as they should be by two clients, and by one that sees the beginning of another job as well."""
     kept, other = ([Event(job, number, kind, AT, data) for number, (kind, data) in enumerate(KINDS, 1)] for job in ("a", "b"))
-    frames = [Seen(str(event.number), event.kind, document(event)) for event in kept]
-    frames.append(Seen("", "end", {"job": "a", "state": "succeeded"}))
+    frames = [SeenFrame(str(event.number), event.kind, document(event)) for event in kept]
+    frames.append(SeenFrame("", "end", {"job": "a", "state": "succeeded"}))
     fed = [kept[0], other[0], other[1], *kept[1:]]
-    feed = [Seen(f"c{place}", event.kind, {**document(event), "cursor": f"c{place}"}) for place, event in enumerate(fed)]
-    return Evidence([{"n": 0}, {"n": 1}], kept, {"b": other}, {"one": list(frames), "two": list(frames)}, {"all": feed})
+    feed = [SeenFrame(f"c{place}", event.kind, {**document(event), "cursor": f"c{place}"}) for place, event in enumerate(fed)]
+    return StreamEvidence([{"n": 0}, {"n": 1}], kept, {"b": other}, {"one": list(frames), "two": list(frames)}, {"all": feed})
 
 
-def broken(found: Evidence, clients: int = 2, feeds: int = 1) -> set[str]:
-    return {verdict.promise for verdict in judge(found, clients, feeds) if verdict.broken}
+def broken(found: StreamEvidence, clients: int = 2, feeds: int = 1) -> set[str]:
+    return {result.promise for result in judge(found, clients, feeds) if result.broken}
 
 
 def test_a_sound_record_is_found_sound() -> None:
     assert broken(evidence()) == set()
 
 
-def put(place: int, **changes: Any) -> Callable[[list[Seen]], None]:
+def put(place: int, **changes: Any) -> Callable[[list[SeenFrame]], None]:
     return lambda seen: seen.__setitem__(place, seen[place]._replace(**changes))
 
 
 # Each is something that a broken server, or a broken client, could bring about; and the promises that it breaks.
-DAMAGE: dict[str, tuple[Callable[[list[Seen]], Any], set[str]]] = {
+DAMAGE: dict[str, tuple[Callable[[list[SeenFrame]], Any], set[str]]] = {
     "one is missing": (lambda seen: seen.pop(1), {PROMISES[0]}),
     "a word is missing": (lambda seen: seen.pop(2), {PROMISES[0], PROMISES[1]}),
     "one came twice": (lambda seen: seen.insert(1, seen[1]), {PROMISES[0]}),
@@ -73,7 +73,7 @@ def test_every_kind_of_damage_is_seen(damage: str) -> None:
     assert broken(found) == promises
 
 
-FEED_DAMAGE: dict[str, tuple[Callable[[list[Seen]], Any], set[str]]] = {
+FEED_DAMAGE: dict[str, tuple[Callable[[list[SeenFrame]], Any], set[str]]] = {
     "one is missing": (lambda seen: seen.pop(3), {PROMISES[4]}),
     "one of another job is missing": (lambda seen: seen.pop(1), {PROMISES[4]}),
     "the last is missing": (lambda seen: seen.pop(), {PROMISES[4]}),
@@ -94,7 +94,7 @@ def test_every_kind_of_damage_to_what_all_jobs_said_is_seen(damage: str) -> None
 
 def test_a_log_that_lost_a_word_is_seen_although_all_clients_agree_with_it() -> None:
     found = evidence()
-    found.said.insert(1, {"n": 0.5})
+    found.emitted.insert(1, {"n": 0.5})
     assert PROMISES[1] in broken(found)
 
 

@@ -1,4 +1,4 @@
-"""Those who watch miss nothing and leave nothing: `chaos.watch` and `bench.watchers` on a small scale, and proof that both see
+"""Those who watch miss nothing and leave nothing: `chaos.streams` and `bench.watchers` on a small scale, and proof that both see
 what they are there to see.
 """
 
@@ -21,9 +21,9 @@ import psycopg
 import pytest
 from bench.server import VARIABLE
 from bench.watchers_report import promised
-from chaos.audience import Watch, attend
-from chaos.broadcast import word
-from chaos.verdict import gather, judge
+from chaos.stream_checks import gather, judge
+from chaos.stream_clients import ClientPlan, run_clients
+from chaos.stream_job import word
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast import Context, Event, Holdfast, Retry, Task
@@ -68,7 +68,7 @@ def app(url: str) -> Iterator[Holdfast]:
 @pytest.mark.parametrize("on", DATABASES)
 def test_every_client_has_every_event_once_whoever_is_killed(on: str, tmp_path: Path) -> None:
     size = ("--events", "1500", "--clients", "8", "--feeds", "2", "--kills", "3")
-    done = run("chaos.watch", "--on", on, *size, "--seed", "5", "--dir", str(tmp_path), "--json")
+    done = run("chaos.streams", "--on", on, *size, "--seed", "5", "--dir", str(tmp_path), "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr.startswith("seed 5,")
     found = json.loads(done.stdout)
@@ -77,7 +77,7 @@ def test_every_client_has_every_event_once_whoever_is_killed(on: str, tmp_path: 
     assert found["lost"] > 0
     assert found["cut_inside_a_frame"] > 10
     assert all(found["cuts"].values())
-    assert found["command"].endswith("-m chaos.watch --on " + on + " --events 1500 --clients 8 --feeds 2 --kills 3 --seed 5")
+    assert found["command"].endswith("-m chaos.streams --on " + on + " --events 1500 --clients 8 --feeds 2 --kills 3 --seed 5")
 
 
 class Faulty:
@@ -122,12 +122,12 @@ def test_a_server_that_goes_on_at_the_wrong_place_is_seen(fault: str, tmp_path: 
         id, said = broadcast(app)
         with served(app, WebSettings(reconnect_seconds=0.01)) as server:
             port = int(server.url.rpartition(":")[2])
-            told = asyncio.run(attend(Watch(port, id, 3, 1, str(records), 8_000)))
+            counted = asyncio.run(run_clients(ClientPlan(port, id, 3, 1, str(records), 8_000)))
         kept = list(app.events(id))
-    assert told.counts["inside a frame"] > 2
+    assert counted.counts["inside a frame"] > 2
     (tmp_path / "emitted").write_text("".join(json.dumps(each) + "\n" for each in said))
-    verdicts = judge(gather(tmp_path / "emitted", records, kept, {}), 3, 0)
-    examples = [example for verdict in verdicts for example in verdict.broken]
+    results = judge(gather(tmp_path / "emitted", records, kept, {}), 3, 0)
+    examples = [example for result in results for example in result.broken]
     assert bool(examples) is (complaint is not None), examples
     assert complaint is None or any(complaint in example for example in examples), examples
 

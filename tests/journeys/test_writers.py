@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import State
-from holdfast.torture.ledger import read
+from holdfast.torture.ledgers import read
 from tests.journeys import tasks
 from tests.journeys.scene import Player, Scene
 from tests.until import until

@@ -1,4 +1,4 @@
-"""Seeing is believing: `demo` and `torture`. Both are packages of their own, loaded only when asked for."""
+"""The commands `demo` and `torture`. Each is a package of its own, imported only when its command runs."""
 
 from __future__ import annotations
 
@@ -25,44 +25,23 @@ def demo(
 
 
 def torture(
-    minutes: Annotated[float | None, typer.Option("--minutes", show_default=False, help="For so long.")] = None,
-    kills: Annotated[int | None, typer.Option("--kills", show_default=False, help="Until so many were killed.")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", show_default=False, help="Repeat the run of this seed.")] = None,
+    minutes: Annotated[float | None, typer.Option("--minutes", show_default=False, help="Kill for so long.")] = None,
+    kills: Annotated[int | None, typer.Option("--kills", show_default=False, help="Kill so many (default: 1000).")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", show_default=False, help="Repeat the run with this seed.")] = None,
     workers: Annotated[int | None, typer.Option("--workers", min=1, show_default="4", help="Worker processes.")] = None,
     enqueuers: Annotated[int | None, typer.Option("--enqueuers", min=1, show_default="3", help="Enqueueing processes.")] = None,
-    on: Annotated[
-        str, typer.Option("--on", help="The database: sqlite, or postgresql, which is a server of its own.")
-    ] = "sqlite",
     url: Annotated[
-        str | None, typer.Option("--url", show_default=False, help="An empty PostgreSQL database to use instead.")
-    ] = None,
-    chaos: Annotated[
         str | None,
-        typer.Option(
-            "--chaos",
-            show_default=False,
-            help="Blows at PostgreSQL instead of kills: restart, terminate, pool, kill, blackhole, cut or failover.",
-        ),
+        typer.Option("--url", show_default=False, help="An empty PostgreSQL database; an SQLite file if not given."),
     ] = None,
-    times: Annotated[int | None, typer.Option("--times", min=1, show_default=False, help="So many of these blows.")] = None,
     dir: Annotated[
         str | None, typer.Option("--dir", show_default=False, help="Where database and ledgers go; a temporary one if not given.")
     ] = None,
     json: flags.Json = False,
 ) -> int:
-    """Kill workers and enqueuers at random. Ledgers outside the database tell whether a job was lost or done twice."""
+    """Kill workers and enqueuers at random. Ledgers outside the database show whether a job was lost or done twice."""
     code: int = _package("torture").run(
-        minutes=minutes,
-        kills=kills,
-        seed=seed,
-        workers=workers,
-        enqueuers=enqueuers,
-        url_dir=dir,
-        json=json,
-        on=on,
-        url=url,
-        chaos=chaos,
-        times=times,
+        minutes=minutes, kills=kills, seed=seed, workers=workers, enqueuers=enqueuers, directory=dir, json=json, url=url
     )
     return code
 

@@ -1,4 +1,4 @@
-"""Real processes, real kills, judged from ledgers outside the database: `holdfast torture`."""
+"""Real processes, real kills, checked against ledgers outside the database: `holdfast torture`."""
 
 from holdfast.torture.run import run
 

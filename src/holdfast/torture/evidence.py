@@ -1,4 +1,4 @@
-"""What there is to judge by: the ledgers, and the database as it was left, each job with its log replayed."""
+"""The evidence: the ledgers, and the database at the end of the run, with the event log of each job replayed."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.domain.states import EVENTS, FINAL, MOVES, State
-from holdfast.torture.ground import EFFECT, ORDER, Own, connect, problems
-from holdfast.torture.ledger import Line, read
+from holdfast.torture.direct import EFFECT, ORDER, Direct, connect, problems
+from holdfast.torture.ledgers import Line, read
 
 _VERBS: Final = {event: verb for verb, event in EVENTS.items()}
 _decode: Final = msgspec.json.decode
 _FREE: Final = frozenset({"snooze", "release"})
-"""Verbs that give the attempt back."""
+"""Verbs that return the attempt: it is not counted."""
 
 
 class Call(msgspec.Struct):
-    """One request for one job, as its caller wrote it down."""
+    """One request for one job, from the ledger of its enqueuer."""
 
     call: str
     how: str
@@ -28,11 +28,11 @@ class Call(msgspec.Struct):
     key: int | None
     rolled_back: bool
     id: str | None = None
-    """What the caller was answered; None: it never got an answer."""
+    """The id that the request returned; None if it has not returned."""
 
 
 class Row(msgspec.Struct):
-    """A job as it was left, and the problems that its own log has."""
+    """A job at the end of the run, and the problems of its event log."""
 
     seq: int
     id: str
@@ -75,11 +75,11 @@ def gather(ledgers: str, url: str) -> Evidence:
     evidence = Evidence({}, set(), {}, set(), Counter(), {}, {}, set(), Counter(), [], [], 0)
     for line in read(ledgers):
         _note(evidence, line)
-    own = connect(url)
+    connection = connect(url)
     try:
-        _look(evidence, own)
+        _look(evidence, connection)
     finally:
-        own.close()
+        connection.close()
     return evidence
 
 
@@ -104,39 +104,39 @@ def _note(evidence: Evidence, line: Line) -> None:
             evidence.kills.setdefault(int(line.ids[0]), []).append(line.at)
 
 
-def _look(evidence: Evidence, own: Own) -> None:
-    evidence.integrity = problems(own)
-    for row, events in zip(_jobs(own), _logs(own), strict=True):
+def _look(evidence: Evidence, connection: Direct) -> None:
+    evidence.integrity = problems(connection)
+    for row, events in zip(_jobs(connection), _logs(connection), strict=True):
         replay(row, events)
         evidence.events += len(events)
         evidence.rows[row.id] = row
-    evidence.orders = {row[0] for row in own.execute(f"SELECT call FROM {ORDER}")}  # noqa: S608
-    evidence.effect_rows = Counter((row[0], row[1]) for row in own.execute(f"SELECT call, token FROM {EFFECT}"))  # noqa: S608
-    evidence.misplaced = _misplaced(own, evidence.rows)
+    evidence.orders = {row[0] for row in connection.execute(f"SELECT call FROM {ORDER}")}  # noqa: S608
+    evidence.effect_rows = Counter((row[0], row[1]) for row in connection.execute(f"SELECT call, token FROM {EFFECT}"))  # noqa: S608
+    evidence.misplaced = _misplaced(connection, evidence.rows)
 
 
-def _jobs(own: Own) -> Iterator[Row]:
+def _jobs(connection: Direct) -> Iterator[Row]:
     query = """
         SELECT seq, id, arguments, task, state, attempt, attempts_max, token, key, result, reason
           FROM holdfast_full_job ORDER BY seq"""
-    for seq, id, arguments, task, state, attempt, attempts_max, token, key, result, reason in own.execute(query):
+    for seq, id, arguments, task, state, attempt, attempts_max, token, key, result, reason in connection.execute(query):
         call, decoded = _decode(arguments).get("call") or "", None if result is None else _decode(result)
         name = task.rpartition(".")[2]
         yield Row(seq, id, call, name, State(state), attempt, attempts_max, token, key, decoded, reason, problems=[])
 
 
 Logged = tuple[int, str, int | None, int]
-"""Number, kind, the token under which the task wrote it, and the count of events that is kept with the job."""
+"""Number, kind, the token of the run that emitted it, and the event count in the row of the job."""
 
 
-def _logs(own: Own) -> Iterator[list[Logged]]:
+def _logs(connection: Direct) -> Iterator[list[Logged]]:
     query = """
         SELECT job.seq, job.event_count, body.scheduled_for, event.number, event.kind, event.data
           FROM holdfast_job AS job
           JOIN holdfast_job_spec AS body ON body.seq = job.seq
           LEFT JOIN holdfast_event AS event ON event.job = job.seq
          ORDER BY job.seq, event.number"""
-    for (_, count, scheduled_for), rows in groupby(own.execute(query), key=lambda row: row[:3]):
+    for (_, count, scheduled_for), rows in groupby(connection.execute(query), key=lambda row: row[:3]):
         first = EVENTS["enqueue" if scheduled_for is None else "schedule"]
         later = [(number, kind, _token(data), count) for *_, number, kind, data in rows if number is not None]
         yield [(1, first, None, count), *later]
@@ -148,7 +148,7 @@ def _token(data: str | None) -> int | None:
 
 
 def replay(row: Row, events: list[Logged]) -> None:
-    """Walk the log through the table of moves; what does not fit is a problem of that job."""
+    """Apply the event log to the table of moves; an event that does not fit is a problem of the job."""
     state: State | None = None
     attempt = 0
     numbers, count = [event[0] for event in events], events[0][3]
@@ -171,7 +171,7 @@ def replay(row: Row, events: list[Logged]) -> None:
             row.problems.append(f"event {number}: attempt {attempt} of {row.attempts_max}")
     if (state, attempt, row.started) != (row.state, row.attempt, row.token):
         row.problems.append(
-            f"its log says {state}, attempt {attempt}, token {row.started}; its row {row.state}, {row.attempt}, {row.token}"
+            f"by its log {state}, attempt {attempt}, token {row.started}; by its row {row.state}, {row.attempt}, {row.token}"
         )
 
 
@@ -190,12 +190,12 @@ _TABLES: Final = {
 }
 
 
-def _misplaced(own: Own, rows: dict[str, Row]) -> list[str]:
-    """Jobs that are in a narrow table and should not be, or the other way round, or twice."""
+def _misplaced(connection: Direct, rows: dict[str, Row]) -> list[str]:
+    """Jobs that a narrow table has and should not have, or lacks, or has twice."""
     wrong = []
     for table, states in _TABLES.items():
-        found = Counter(seq for (seq,) in own.execute(f"SELECT seq FROM {table}"))  # noqa: S608
+        found = Counter(seq for (seq,) in connection.execute(f"SELECT seq FROM {table}"))  # noqa: S608
         differing = [row for row in rows.values() if found.pop(row.seq, 0) != (row.state in states)]
-        wrong += [f"job {row.id} is {row.state}; {table} says otherwise" for row in differing]
-        wrong += [f"{table} has number {seq}, of which there is no job" for seq in found]
+        wrong += [f"job {row.id} is {row.state}, which does not fit the rows of {table}" for row in differing]
+        wrong += [f"{table} has number {seq}, but there is no such job" for seq in found]
     return wrong

@@ -1,28 +1,86 @@
-"""A small process that has imported everything and opened nothing, and forks workers and enqueuers.
+"""The fork server: a process with all modules imported and nothing open, which forks the workers and enqueuers of a run.
 
-A fresh interpreter for every kill would cost more than the kill. It has one thread and no database, so that a fork of it is
-a clean start; it alone waits for its children, so that a process number it signals cannot be somebody else's.
+A fresh interpreter for every kill would cost more than the kill. The server has one thread and no database connection, so a
+fork of it is a clean start. The server alone waits for its children, so the pid of a signal cannot belong to another process.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import random
 import signal
+import subprocess
 import sys
 import traceback
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
-from holdfast.torture.ask import ask
-from holdfast.torture.steady import ask_on, work_on
-from holdfast.torture.work import work
+Program = Callable[[random.Random, str, int], None]
+"""The main function of a child: its own random numbers (from seed, name and life), its name, and its life (1, 2, …)."""
+
+
+class ForkServer:
+    """The parent's end: one line of JSON per command, one per answer."""
+
+    def __init__(self, module: str, logs: str, seed: int, variables: dict[str, str]) -> None:
+        """`module` calls `serve` when it is run with -m."""
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", module, logs, str(seed)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ | variables,
+            start_new_session=True,
+        )
+
+    def start(self, role: str, name: str, life: int) -> int:
+        return int(self._call("start", role, name, life))
+
+    def signal(self, pid: int, number: int) -> bool:
+        """False if the process has already ended."""
+        return bool(self._call("signal", pid, number))
+
+    def ended(self) -> dict[int, int]:
+        """The processes that ended since the last call: pid to exit code, or to minus the signal."""
+        return dict(self._call("ended"))
+
+    def close(self) -> None:
+        """Every child that still runs is killed."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(30)
+        self._process.stdout.close()
+
+    def _call(self, *command: Any) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(msgspec.json.encode(command) + b"\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise RuntimeError("the fork server has ended; see its output above")
+        return msgspec.json.decode(answer)
+
+
+def serve(programs: dict[str, Program]) -> None:
+    """The server's end, until its input is closed. Arguments of the command line: the directory for logs, and the seed."""
+    children = Children(programs, sys.argv[1], int(sys.argv[2]))
+    gc.collect()
+    gc.freeze()
+    for line in sys.stdin.buffer:
+        verb, *arguments = msgspec.json.decode(line)
+        answer = getattr(children, verb)(*arguments)
+        sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
+        sys.stdout.buffer.flush()
+    children.kill_all()
 
 
 class Children:
-    def __init__(self, logs: str, seed: int) -> None:
-        self._programs = {"worker": work, "enqueuer": ask, "steady worker": work_on, "steady enqueuer": ask_on}
-        self._logs, self._seed = logs, seed
+    def __init__(self, programs: dict[str, Program], logs: str, seed: int) -> None:
+        self._programs, self._logs, self._seed = programs, logs, seed
         self._alive: set[int] = set()
         self._ended: list[tuple[int, int]] = []
 
@@ -33,8 +91,8 @@ class Children:
             return pid
         code = 1
         try:
-            redirect(os.path.join(self._logs, f"{name}.log"))
-            self._programs[role](self._seed, name, life)
+            _redirect(os.path.join(self._logs, f"{name}.log"))
+            self._programs[role](random.Random(f"{self._seed}/{name}/{life}"), name, life)
             code = 0
         except BaseException:
             traceback.print_exc()
@@ -69,25 +127,8 @@ class Children:
             os.waitpid(pid, 0)
 
 
-def redirect(log: str) -> None:
-    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+def _redirect(log: str) -> None:
+    output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.dup2(descriptor, 1)
-    os.dup2(descriptor, 2)
-
-
-def main(logs: str, seed: int) -> None:
-    children = Children(logs, seed)
-    gc.collect()
-    gc.freeze()
-    for line in sys.stdin.buffer:
-        verb, *arguments = msgspec.json.decode(line)
-        answer = getattr(children, verb)(*arguments)
-        sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
-        sys.stdout.buffer.flush()
-    children.kill_all()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    for source, descriptor in ((nothing, 0), (output, 1), (output, 2)):
+        os.dup2(source, descriptor)

@@ -1,160 +1,134 @@
-"""The killer: keeps every place filled, strikes at random, and at the end lets two workers nobody strikes finish the rest."""
+"""The killer: SIGKILL and SIGSTOP to random processes of the fleet; at the end two workers that are spared finish the rest."""
 
 from __future__ import annotations
 
+import random
 import signal
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
 
-from holdfast.torture.ground import OwnSqlite, connect
-from holdfast.torture.ledger import Ledger
-from holdfast.torture.plan import Blow, Blows, Plan
-from holdfast.torture.stage import Stage
+from holdfast.torture.direct import DirectSqlite, connect
+from holdfast.torture.fleet import LEASES_SECONDS, OPEN_JOBS, Fleet, Plan, Slot
 
+PAUSE_MEAN_SECONDS: Final = 0.07
+PAUSE_SECONDS_MAX: Final = 0.6
+STOP_SHARE: Final = 0.1
+"""The share of strikes that are SIGSTOP for longer than a lease, followed by SIGCONT; the others are SIGKILL."""
 LOCKED_SHARE: Final = 0.2
-"""One that is stopped inside a transaction stops all who write: tried too, but seldom, for nothing else happens meanwhile."""
-DRAINERS: Final = 2
-STALL_SECONDS: Final = 60.0
-"""How long the drain may go on without a single job reaching its end."""
-SIGN_OFF_SECONDS: Final = 15.0
+"""A process that is stopped inside a transaction blocks all writers of an SQLite file: tried, but seldom."""
 SPARED_SECONDS: Final = 0.5
-"""How long one that wakes up has to do what it must not."""
-LOOK_SECONDS: Final = 0.05
-OPEN: Final = """
-SELECT (SELECT count(*) FROM holdfast_ready) + (SELECT count(*) FROM holdfast_scheduled) + (SELECT count(*) FROM holdfast_running)
-"""
-"""One statement: a job that moves between two looks would be in neither."""
+"""After SIGCONT no strike for so long: time for the process to do what its lost lease forbids."""
+DRAINERS: Final = 2
+PROGRESS_SECONDS: Final = 1.0
 
 
-class Place(msgspec.Struct):
-    """A process that is started again whenever it has ended."""
+class KillPlan(Plan, frozen=True, kw_only=True):
+    """Either `kills` or `minutes` is given; without `url` the database is an SQLite file in the directory."""
 
-    role: str
-    name: str
-    life: int = 0
-    pid: int | None = None
-    struck: bool = False
-    wakes_at: float | None = None
-    """It is stopped until then; killing it meanwhile would leave nobody to wake up too late."""
-    spared_until: float = 0.0
-
-
-class Toll(msgspec.Struct):
-    """What the run came to, as its killer saw it."""
-
-    kills: dict[str, int] = {}
-    stops: int = 0
-    own_kills: int = 0
-    seconds: float = 0.0
-    drain_seconds: float = 0.0
-    surprises: list[str] = []
+    kills: int | None = None
+    minutes: float | None = None
+    url: str | None = None
 
     @property
-    def kill_count(self) -> int:
-        return sum(self.kills.values())
+    def command(self) -> str:
+        """The command that repeats the run."""
+        database = "" if self.url is None else "--url … "
+        length = f"--kills {self.kills}" if self.minutes is None else f"--minutes {self.minutes:g}"
+        return f"holdfast torture {database}{length} --seed {self.seed} --workers {self.workers} --enqueuers {self.enqueuers}"
+
+
+class Strike(msgspec.Struct, frozen=True):
+    """A pause, then one process is killed, or stopped for so many seconds."""
+
+    pause_seconds: float
+    choice: float
+    """From 0 to 1: which of the running processes."""
+    stopped_seconds: float | None
+
+
+def strikes(seed: int) -> Iterator[Strike]:
+    chance = random.Random(f"{seed}/strikes")
+    while True:
+        pause = min(chance.expovariate(1 / PAUSE_MEAN_SECONDS), PAUSE_SECONDS_MAX)
+        stopped = chance.uniform(1.2, 3.0) * max(LEASES_SECONDS) if chance.random() < STOP_SHARE else None
+        yield Strike(pause, chance.random(), stopped)
 
 
 class Killer:
-    def __init__(self, plan: Plan, url: str, stage: Stage, tell: Callable[[str], None]) -> None:
-        self._plan, self._stage, self._tell = plan, stage, tell
-        self._ledger = Ledger(plan.ledgers)
-        self._places = [Place("worker", f"worker-{n}") for n in range(plan.workers)]
-        self._places += [Place("enqueuer", f"enqueuer-{n}") for n in range(plan.enqueuers)]
+    def __init__(self, plan: KillPlan, url: str, fleet: Fleet, echo: Callable[[str], None]) -> None:
+        self._plan, self.fleet, self._echo = plan, fleet, echo
+        self.stops = 0
+        self.seconds = 0.0
+        self._wake_at: dict[int, float] = {}
+        """By pid: when a stopped process goes on. SIGKILL before that would prevent what the stop is to provoke."""
+        self._spared_until: dict[int, float] = {}
         self._reader, self._writer = connect(url), connect(url)
-        if isinstance(self._writer, OwnSqlite):
+        if isinstance(self._writer, DirectSqlite):
             self._writer.execute("PRAGMA busy_timeout = 100")
-        self.toll = Toll(kills={"worker": 0, "enqueuer": 0})
-        self._began = time.monotonic()
-        self._told_at = 0.0
+        self._began = self._echoed_at = time.monotonic()
 
-    # The run
+    @property
+    def kills(self) -> int:
+        return sum(self.fleet.kills.values())
 
     def strike_all(self) -> None:
-        """Blow after blow, until there were enough or the time is up."""
-        blows = Blows(self._plan.seed)
-        self._revive()
+        """Strike after strike, until the plan's number of kills or its time is reached."""
+        self.fleet.fill()
         self._began = time.monotonic()
-        while not self._enough():
-            self._revive()
-            blow = blows.next()
-            time.sleep(blow.pause_seconds)
-            self._wake_stopped()
-            self._strike(blow)
-            self._tell_progress()
-        for place in self._places:
-            self._kill(place)
-        self.toll.seconds = time.monotonic() - self._began
+        for strike in strikes(self._plan.seed):
+            if self._is_enough():
+                break
+            self.fleet.fill()
+            time.sleep(strike.pause_seconds)
+            self._continue_stopped()
+            self._strike(strike)
+            self._echo_progress()
+        for slot in self.fleet.slots:
+            self.fleet.kill(slot)
+        self.seconds = time.monotonic() - self._began
 
     def drain(self) -> None:
-        """Two healthy workers until everything has ended. Poison still kills them; they are started again."""
-        began = moved = time.monotonic()
-        self._places = [Place("worker", f"drainer-{n}") for n in range(DRAINERS)]
-        left = self._left()
-        while left:
-            self._revive()
-            time.sleep(LOOK_SECONDS)
-            now, before, left = time.monotonic(), left, self._left()
-            moved = now if left != before else moved
-            if now - moved > STALL_SECONDS:
-                self.toll.surprises.append(f"{left} jobs were still open after {STALL_SECONDS:g} s in which none ended")
-                break
-            self._tell_progress()
-        self._sign_off()
-        self.toll.drain_seconds = time.monotonic() - began
+        """Jobs still kill these workers; those are started again."""
+        drainers = [Slot("worker", f"drainer-{n}") for n in range(DRAINERS)]
+        self.fleet.drain(drainers, self._open_jobs, self._echo_progress)
 
     def close(self) -> None:
         self._reader.close()
         self._writer.close()
 
-    def _enough(self) -> bool:
+    def _is_enough(self) -> bool:
         if self._plan.minutes is not None:
             return time.monotonic() - self._began >= self._plan.minutes * 60
-        return self.toll.kill_count >= (self._plan.kills or 0)
+        return self.kills >= (self._plan.kills or 0)
 
-    # Life and death
-
-    def _revive(self) -> None:
-        ended = dict(self._stage.ended())
-        for place in self._places:
-            if place.pid in ended:
-                self._bury(place, ended[place.pid])
-            if place.pid is None:
-                place.life += 1
-                place.pid = self._stage.start(place.role, place.name, place.life)
-                place.struck, place.wakes_at = False, None
-
-    def _bury(self, place: Place, code: int) -> None:
-        if code == -signal.SIGKILL and not place.struck and place.role == "worker":
-            self.toll.own_kills += 1
-        elif not (code == -signal.SIGKILL and place.struck):
-            how = f"with exit code {code}" if code >= 0 else f"by signal {-code}"
-            self.toll.surprises.append(f"{place.name} ended by itself, {how}; see logs/{place.name}.log")
-        place.pid = None
-
-    def _strike(self, blow: Blow) -> None:
+    def _strike(self, strike: Strike) -> None:
         now = time.monotonic()
-        places = [place for place in self._places if place.wakes_at is None and now >= place.spared_until]
-        if blow.stopped_seconds is not None:  # only a worker has something that others may take meanwhile
-            places = [place for place in places if place.role == "worker"]
-        if not places:
+        slots = [slot for slot in self.fleet.slots if slot.pid not in self._wake_at and now >= self._spared(slot)]
+        if strike.stopped_seconds is not None:  # only a worker holds leases that run out meanwhile
+            slots = [slot for slot in slots if slot.role == "worker"]
+        if not slots:
             return
-        place = places[int(blow.choice * len(places))]
-        if blow.stopped_seconds is None:
-            self._kill(place)
-        elif place.pid is not None and self._stage.signal(place.pid, signal.SIGSTOP):
-            if self._locked() and blow.choice > LOCKED_SHARE:
-                self._stage.signal(place.pid, signal.SIGCONT)
+        slot = slots[int(strike.choice * len(slots))]
+        if strike.stopped_seconds is None:
+            self.fleet.kill(slot)
+        elif self.fleet.signal(slot, signal.SIGSTOP):
+            if self._is_locked() and strike.choice > LOCKED_SHARE:
+                self.fleet.signal(slot, signal.SIGCONT)
                 return
-            place.wakes_at = now + blow.stopped_seconds
-            self.toll.stops += 1
+            assert slot.pid is not None
+            self._wake_at[slot.pid] = now + strike.stopped_seconds
+            self.stops += 1
 
-    def _locked(self) -> bool:
-        """A whole file, that is; where only rows are locked, others go on."""
-        if not isinstance(self._writer, OwnSqlite):
+    def _spared(self, slot: Slot) -> float:
+        return self._spared_until.get(slot.pid or 0, 0.0)
+
+    def _is_locked(self) -> bool:
+        """Whether the stopped process holds the write lock of an SQLite file. PostgreSQL locks rows only."""
+        if not isinstance(self._writer, DirectSqlite):
             return False
         try:
             self._writer.begin()
@@ -163,50 +137,27 @@ class Killer:
         self._writer.execute("ROLLBACK")
         return False
 
-    def _kill(self, place: Place) -> None:
-        if place.pid is not None and not place.struck and self._stage.signal(place.pid, signal.SIGKILL):
-            place.struck = True
-            self._ledger.write("kill", ids=[str(place.pid)])
-            self.toll.kills[place.role] += 1
-
-    def _wake_stopped(self) -> None:
+    def _continue_stopped(self) -> None:
         now = time.monotonic()
-        for place in self._places:
-            if place.wakes_at is not None and now >= place.wakes_at and place.pid is not None:
-                self._stage.signal(place.pid, signal.SIGCONT)
-                place.wakes_at, place.spared_until = None, now + SPARED_SECONDS
+        for slot in self.fleet.slots:
+            if slot.pid is not None and now >= self._wake_at.get(slot.pid, now + 1):
+                self.fleet.signal(slot, signal.SIGCONT)
+                del self._wake_at[slot.pid]
+                self._spared_until[slot.pid] = now + SPARED_SECONDS
 
-    def _sign_off(self) -> None:
-        """SIGTERM: an idle worker leaves at once, and properly."""
-        for place in self._places:
-            if place.pid is not None:
-                self._stage.signal(place.pid, signal.SIGTERM)
-        deadline = time.monotonic() + SIGN_OFF_SECONDS
-        waiting: dict[int, Place] = {place.pid: place for place in self._places if place.pid is not None}
-        while waiting and time.monotonic() < deadline:
-            time.sleep(LOOK_SECONDS)
-            for pid, code in self._stage.ended():
-                if pid in waiting and code != 0:
-                    self._bury(waiting[pid], code)
-                waiting = {other: place for other, place in waiting.items() if other != pid}
-        self.toll.surprises += [f"{place.name} did not stop when told to" for place in waiting.values()]
-
-    # What is seen meanwhile
-
-    def _left(self) -> int:
-        return self._count(OPEN)
+    def _open_jobs(self) -> int:
+        return self._count(OPEN_JOBS)
 
     def _count(self, query: str) -> int:
         return int(self._reader.execute(query).fetchone()[0])
 
-    def _tell_progress(self) -> None:
+    def _echo_progress(self) -> None:
         now = time.monotonic()
-        if now - self._told_at < 1.0:
+        if now - self._echoed_at < PROGRESS_SECONDS:
             return
-        self._told_at = now
-        seconds, toll = now - self._began, self.toll
-        accepted, open_ = self._count("SELECT count(*) FROM holdfast_job"), self._left()
-        self._tell(
-            f"{seconds:6.0f} s  {toll.kill_count:6,} kills  {toll.kill_count / seconds:5.1f}/s  {toll.stops:4,} stops  "
-            f"{accepted:8,} jobs  {accepted - open_:8,} ended  {open_:6,} open"
+        self._echoed_at = now
+        seconds, jobs, left = now - self._began, self._count("SELECT count(*) FROM holdfast_job"), self._open_jobs()
+        self._echo(
+            f"{seconds:6.0f} s  {self.kills:6,} kills  {self.kills / seconds:5.1f}/s  {self.stops:4,} stops  "
+            f"{jobs:8,} jobs  {jobs - left:8,} ended  {left:6,} open"
         )

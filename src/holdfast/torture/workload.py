@@ -1,6 +1,6 @@
-"""The tasks that are run: quick and slow, good and bad, in the loop, in threads and in processes.
+"""The tasks of a run: quick and slow, successful and failing, in the event loop, in threads and in processes.
 
-Each writes to the ledger when it starts, has its effect, and ends. `call` names the request that the job came from.
+Each writes a line to its ledger when it starts, has its effect, and ends. `call` names the request that made the job.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from holdfast.app import Holdfast
 from holdfast.domain.outcome import Fatal, Skip, Snooze
 from holdfast.domain.retry import Retry
 from holdfast.task import Task
-from holdfast.torture.ground import EFFECT, owning
-from holdfast.torture.ledger import DIRECTORY_VARIABLE, Ledger
-from holdfast.torture.plan import LEASES_SECONDS
+from holdfast.torture.direct import EFFECT, direct
+from holdfast.torture.fleet import LEASES_SECONDS
+from holdfast.torture.ledgers import DIRECTORY_VARIABLE, Ledger
 from holdfast.worker.context import Context
 
 LONG_SECONDS: Final = 1.25 * max(LEASES_SECONDS)
 SLOW_SHARE: Final = 0.1
-"""So many payments take their time, in every attempt: long enough for their worker to be stopped in them."""
+"""The share of payments that are slow in every attempt: slow enough for their worker to be stopped in them."""
 PATIENT: Final = Retry(attempts=40, delays=[0.05, 0.1, 0.2], jitter=0.5)
 
 app = Holdfast()
@@ -34,8 +34,8 @@ Result = dict[str, Any]
 
 
 @contextmanager
-def told(ctx: Context, call: str) -> Iterator[Result]:
-    """Start, then end or raise, in the ledger; the result names the token that it was made under."""
+def recorded(ctx: Context, call: str) -> Iterator[Result]:
+    """A line for the start, and one for the end or the error. The result has the token of the claim that made it."""
     about = {"call": call, "token": ctx.token, "attempt": ctx.attempt}
     ledger.write("start", **about)
     try:
@@ -48,14 +48,14 @@ def told(ctx: Context, call: str) -> Iterator[Result]:
 
 @app.task(retry=PATIENT)
 async def glance(ctx: Context, call: str) -> Result:
-    with told(ctx, call) as result:
+    with recorded(ctx, call) as result:
         await asyncio.sleep(0)
         return result
 
 
 @app.task(retry=PATIENT)
 def copy(ctx: Context, call: str) -> Result:
-    with told(ctx, call) as result:
+    with recorded(ctx, call) as result:
         for page in range(1, 4):
             ctx.progress(page, 3)
             ctx.emit("page", {"n": page, "token": ctx.token})
@@ -65,22 +65,22 @@ def copy(ctx: Context, call: str) -> Result:
 
 @app.task(retry=PATIENT)
 def pay(ctx: Context, call: str) -> Result:
-    """Its effect is a row of its own in the same database, committed with the job's result or not at all."""
-    with told(ctx, call) as result:
+    """Inserts a row into a table of the user, in the transaction that finishes the job."""
+    with recorded(ctx, call) as result:
         if random.Random(call).random() < SLOW_SHARE:
             time.sleep(LONG_SECONDS / 2)
-        with owning(app.url) as own:
-            own.begin()
-            own.execute(f"INSERT INTO {EFFECT} VALUES (?, ?)", (call, ctx.token))  # noqa: S608
-            ctx.finish(on=own.raw, result=result)
-            own.execute("COMMIT")
+        with direct(app.url) as connection:
+            connection.begin()
+            connection.execute(f"INSERT INTO {EFFECT} VALUES (?, ?)", (call, ctx.token))  # noqa: S608
+            ctx.finish(on=connection.raw, result=result)
+            connection.execute("COMMIT")
         ledger.write("effect", call=call, token=ctx.token)
         return result
 
 
 @app.task(retry=PATIENT)
 async def flaky(ctx: Context, call: str) -> Result:
-    with told(ctx, call) as result:
+    with recorded(ctx, call) as result:
         if random.random() < 0.4:
             raise ValueError("on purpose")
         return result
@@ -88,7 +88,7 @@ async def flaky(ctx: Context, call: str) -> Result:
 
 @app.task(retry=PATIENT)
 def nap(ctx: Context, call: str) -> Result:
-    with told(ctx, call) as result:
+    with recorded(ctx, call) as result:
         if random.random() < 0.6:
             raise Snooze(random.uniform(0.0, 0.3))
         return result
@@ -96,28 +96,28 @@ def nap(ctx: Context, call: str) -> Result:
 
 @app.task(retry=PATIENT)
 async def pass_over(ctx: Context, call: str) -> Result:
-    with told(ctx, call):
+    with recorded(ctx, call):
         raise Skip("on purpose")
 
 
 @app.task(retry=PATIENT)
 def give_up(ctx: Context, call: str) -> Result:
-    with told(ctx, call):
+    with recorded(ctx, call):
         raise Fatal("on purpose")
 
 
 @app.task(retry=PATIENT)
 async def linger(ctx: Context, call: str) -> Result:
-    """Longer than any lease, awaiting."""
-    with told(ctx, call) as result:
+    """Awaits for longer than any lease."""
+    with recorded(ctx, call) as result:
         await asyncio.sleep(LONG_SECONDS)
         return result
 
 
 @app.task(retry=PATIENT)
 def trudge(ctx: Context, call: str) -> Result:
-    """Longer than any lease, in a thread that says how it goes, and under which token."""
-    with told(ctx, call) as result:
+    """Runs in a thread for longer than any lease, and emits events that name its token."""
+    with recorded(ctx, call) as result:
         for _ in range(10):
             ctx.emit("step", {"token": ctx.token})
             time.sleep(LONG_SECONDS / 10)
@@ -126,30 +126,30 @@ def trudge(ctx: Context, call: str) -> Result:
 
 @app.task(retry=PATIENT)
 async def block(ctx: Context, call: str) -> Result:
-    """Holds up the event loop for longer than its worker's lease."""
-    with told(ctx, call) as result:
+    """Blocks the event loop for longer than the lease of its worker."""
+    with recorded(ctx, call) as result:
         time.sleep(max(LEASES_SECONDS) * 1.1)  # noqa: ASYNC251
         return result
 
 
 @app.task(retry=PATIENT, process=True)
 def crunch(ctx: Context, call: str) -> Result:
-    with told(ctx, call) as result:
+    with recorded(ctx, call) as result:
         return result
 
 
 @app.task(retry=Retry(attempts=3, delays=[0.1]), process=True)
 def crash(ctx: Context, call: str) -> Result:
-    """Kills the process that it was given, and not its worker."""
-    with told(ctx, call):
+    """Kills the child process that it runs in, not its worker."""
+    with recorded(ctx, call):
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError("unreachable")
 
 
 @app.task(retry=Retry(attempts=3, delays=[0.1]))
 def poison(ctx: Context, call: str) -> Result:
-    """Kills its worker, every time."""
-    with told(ctx, call):
+    """Kills its worker, in every attempt."""
+    with recorded(ctx, call):
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError("unreachable")
 

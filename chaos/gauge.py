@@ -1,4 +1,4 @@
-"""What a blow did to the pace, from the ledgers; and what a process holds, from the system."""
+"""Measurements: the pace of the load around a fault, from the ledgers, and what a process holds, from /proc."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from typing import Final
 
 import msgspec
 
-from holdfast.torture.ledger import read
+from holdfast.torture.ledgers import read
 
 WINDOW_SECONDS: Final = 1.0
 BEFORE_WINDOWS: Final = 10
-"""The load comes in bursts: half as many, and now and then a restart was held against a burst."""
+"""The load comes in bursts: with half as many windows, some restarts were compared with a burst."""
 AFTER_WINDOWS: Final = 3
 STEP_SECONDS: Final = 0.25
 BACK_SHARE: Final = 0.95
 BACK_SECONDS: Final = 10.0
 
 
-class Blow(msgspec.Struct):
-    """What was done to the server or to the load, from when to when; seconds of CLOCK_MONOTONIC."""
+class Fault(msgspec.Struct):
+    """What was done to the server or to the load, and its time in seconds of CLOCK_MONOTONIC."""
 
     what: str
     began: float
     over: float
     before: float | None = None
-    """When the calm began that the pace before it is taken from; None: a few seconds earlier."""
+    """The start of the interval for the pace before the fault; None: BEFORE_WINDOWS earlier."""
 
 
 class Recovery(msgspec.Struct):
@@ -42,13 +42,13 @@ class Recovery(msgspec.Struct):
     before: float
     during: float
     after: float
-    """At the first moment when it was back, or the best there was."""
+    """In the first window in which the pace was back, or else in the best one."""
     back_seconds: float | None
-    """How long after the blow was over; None: not in time."""
+    """From the end of the fault; None if the pace was not back within BACK_SECONDS."""
 
 
 class Pace:
-    """Something that was counted, over time."""
+    """Counts over time: (second, count)."""
 
     def __init__(self, counted: Sequence[tuple[float, int]]) -> None:
         ordered = sorted(counted)
@@ -63,34 +63,34 @@ class Pace:
         edges = [start + number * WINDOW_SECONDS for number in range(count + 1)]
         return [self.between(*edge) / WINDOW_SECONDS for edge in pairwise(edges)]
 
-    def recovery(self, rate: str, blow: Blow) -> Recovery:
-        calm = blow.before if blow.before is not None else blow.began - BEFORE_WINDOWS * WINDOW_SECONDS
-        before = median(self.windows(calm, blow.began))
-        during = self.between(blow.began, blow.over) / max(blow.over - blow.began, 1e-9)
+    def recovery(self, rate: str, fault: Fault) -> Recovery:
+        calm = fault.before if fault.before is not None else fault.began - BEFORE_WINDOWS * WINDOW_SECONDS
+        before = median(self.windows(calm, fault.began))
+        during = self.between(fault.began, fault.over) / max(fault.over - fault.began, 1e-9)
         best, back = 0.0, None
         for step in range(int(BACK_SECONDS / STEP_SECONDS) + 1):
-            start = blow.over + step * STEP_SECONDS
+            start = fault.over + step * STEP_SECONDS
             after = median(self.windows(start, start + AFTER_WINDOWS * WINDOW_SECONDS))
             best = max(best, after)
             if after >= BACK_SHARE * before:
                 best, back = after, step * STEP_SECONDS
                 break
-        return Recovery(blow.what, round(blow.over - blow.began, 2), rate, before, round(during, 1), best, back)
+        return Recovery(fault.what, round(fault.over - fault.began, 2), rate, before, round(during, 1), best, back)
 
 
 def paces(ledgers: str) -> dict[str, Pace]:
-    asked: list[tuple[float, int]] = []
+    enqueued: list[tuple[float, int]] = []
     ended: list[tuple[float, int]] = []
     for line in read(ledgers):
         if line.what == "ok":
-            asked.append((line.at / 1e9, len(line.ids)))
+            enqueued.append((line.at / 1e9, len(line.ids)))
         elif line.what in ("end", "raise"):
             ended.append((line.at / 1e9, 1))
-    return {"enqueued": Pace(asked), "run": Pace(ended)}
+    return {"enqueued": Pace(enqueued), "run": Pace(ended)}
 
 
-class Holdings:
-    """What a process holds, looked at a few times: its usual number of threads and descriptors."""
+class Footprint:
+    """The threads and descriptors of a process: medians of several looks."""
 
     def __init__(self) -> None:
         self._threads: list[int] = []

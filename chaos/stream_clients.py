@@ -1,8 +1,7 @@
-"""Those who watch: clients of a live stream by the letter of the standard, over plain sockets, who are cut off again and again.
+"""The clients of a live stream: server-sent events by the standard, over plain sockets, with random cuts.
 
-`python -m chaos.audience '{"port": …, "job": …, "clients": 50, …}'`. Most watch one job, some all that happens. Each client
-writes down every event that it got, in the order in which it got them, in a file of its own, and nothing else about them: what
-that means is for `verdict` to say.
+`python -m chaos.stream_clients '{"port": …, "job": …, "clients": 50, …}'`. Most clients follow one job, some all jobs.
+Each writes the events that it receives to a file, in the order of arrival; `stream_checks` evaluates the files.
 """
 
 from __future__ import annotations
@@ -24,28 +23,26 @@ END: Final = "end"
 FINAL: Final = ("succeeded", "failed", "cancelled", "skipped")
 FEED: Final = "feed"
 RETRY_SECONDS: Final = 1.0
-"""Until the server said how long."""
+"""Until the server has sent `retry:`."""
 PIECE_BYTES: Final = 16 * 1024
 HEAD_BYTES_MAX: Final = 64 * 1024
 SILENCE_SECONDS: Final = 20.0
-"""A stream that says nothing for so long, not even that it lives, is dead."""
+"""A stream without any byte for so long, heartbeats included, is dead."""
 CUTS: Final = ("abort", "close", "stall", "half")
 BUFFERS_BYTES: Final = (4 * 1024, 64 * 1024)
-"""What the system holds for a client that it has not read yet: of what is on the way, a cut loses about as much."""
+"""Receive buffers of the sockets: a cut loses about so many bytes that were under way."""
 
 
-class Watch(msgspec.Struct, frozen=True):
-    """What the audience is asked to do."""
-
+class ClientPlan(msgspec.Struct, frozen=True):
     port: int
     job: str
     clients: int
     seed: int
     directory: str
     bytes_mean: float
-    """How much a client reads between two cuts."""
+    """The mean number of bytes that a client reads between two cuts."""
     feeds: int = 0
-    """So many more watch all jobs, until this one has ended."""
+    """So many more clients follow all jobs, until this job has ended."""
 
 
 class Frame(NamedTuple):
@@ -55,16 +52,16 @@ class Frame(NamedTuple):
 
 
 class Malformed(Exception):
-    """What came is not what was promised."""
+    """The bytes received are not a valid stream."""
 
 
 class Chunks:
-    """The body of an answer that comes in chunks, from pieces cut anywhere."""
+    """The body of a chunked response, from pieces that are cut anywhere."""
 
     def __init__(self) -> None:
         self.over = False
         self._buffer = b""
-        self._left = 0  # of a chunk, with the line end behind it
+        self._left = 0  # of a chunk, with the line end after it
 
     def feed(self, piece: bytes) -> bytes:
         self._buffer += piece
@@ -90,7 +87,7 @@ class Chunks:
 
 
 class Frames:
-    """Server-sent events. `last_id` is that of the last frame that was whole: what to go on from."""
+    """Server-sent events. `last_id` is that of the last complete frame: the place to continue from."""
 
     def __init__(self, last_id: str) -> None:
         self.last_id = last_id
@@ -105,7 +102,7 @@ class Frames:
 
     @property
     def is_torn(self) -> bool:
-        """Whether it holds a part of a frame."""
+        """Whether the buffer has a part of a frame."""
         return bool(self._buffer or self._data or self._id)
 
     def feed(self, body: bytes) -> Iterator[Frame]:
@@ -137,33 +134,32 @@ class Frames:
             raise Malformed(f"a line of no known kind: {line[:100]!r}")
 
 
-class Spectator:
-    """One client: comes back until it has seen the end."""
+class StreamClient:
+    """A client that follows one job, and connects again until it has received the end."""
 
     kind = "client"
 
-    def __init__(self, watch: Watch, number: int) -> None:
-        self.watch, self.name = watch, f"{self.kind}-{number:04}"
+    def __init__(self, plan: ClientPlan, number: int) -> None:
+        self.plan, self.name = plan, f"{self.kind}-{number:04}"
         self.counts: Counter[str] = Counter()
         self.surprises: list[str] = []
-        self._chance = random.Random(f"{watch.seed}/{self.name}")
+        self._chance = random.Random(f"{plan.seed}/{self.name}")
         self._last_id, self._retry_seconds = "", RETRY_SECONDS
         self._ended = False
-        self._record = (Path(watch.directory) / f"{self.name}.tsv").open("wb")
-        self._path, self._first = f"/api/jobs/{quote(watch.job, safe='')}/events", "0"
+        self._record = (Path(plan.directory) / f"{self.name}.tsv").open("wb")
+        self._path, self._first = f"/api/jobs/{quote(plan.job, safe='')}/events", "0"
 
     def _is_end(self, frame: Frame) -> bool:
-        """The stream says so itself."""
         return frame.event == END
 
     async def run(self) -> None:
         try:
             while not self._ended:
-                await self._come_back()
+                await self._attempt()
         finally:
             self._record.close()
 
-    async def _come_back(self) -> None:
+    async def _attempt(self) -> None:
         try:
             await self._connect()
         except (ConnectionError, asyncio.IncompleteReadError):
@@ -195,27 +191,27 @@ class Spectator:
         raw.setblocking(False)
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._chance.choice(BUFFERS_BYTES))
         try:
-            await asyncio.get_running_loop().sock_connect(raw, ("127.0.0.1", self.watch.port))
+            await asyncio.get_running_loop().sock_connect(raw, ("127.0.0.1", self.plan.port))
         except BaseException:
             raw.close()
             raise
         return raw
 
     def _request(self) -> bytes:
-        """The last id as browsers send it, with the address that they began with, or in the address."""
+        """With the last id in the header, as browsers send it, in the query, or in both."""
         ways = {"header": "", "query": f"?after={self._last_id}", "both": f"?after={self._first}"}
         way = self._chance.choice(list(ways)) if self._last_id else "both"
         last = f"Last-Event-ID: {self._last_id}\r\n" if self._last_id and way != "query" else ""
-        accept = f"Host: 127.0.0.1:{self.watch.port}\r\nAccept: text/event-stream\r\n"
+        accept = f"Host: 127.0.0.1:{self.plan.port}\r\nAccept: text/event-stream\r\n"
         return f"GET {self._path}{ways[way]} HTTP/1.1\r\n{accept}{last}\r\n".encode()
 
     async def _read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         chunks, frames = Chunks(), Frames(self._last_id)
-        left = int(self._chance.expovariate(1 / self.watch.bytes_mean)) + 1
+        left = int(self._chance.expovariate(1 / self.plan.bytes_mean)) + 1
         while not chunks.over:
             piece = await asyncio.wait_for(reader.read(PIECE_BYTES), SILENCE_SECONDS)
             if not piece:
-                raise ConnectionResetError("the stream broke off")
+                raise ConnectionResetError("the stream ended without a last chunk")
             self._take(frames, chunks.feed(piece[:left]))
             left -= len(piece)
             if left <= 0 and not self._ended:
@@ -225,70 +221,71 @@ class Spectator:
             if self._ended and self.kind == FEED:
                 return
         if not self._ended:
-            raise Malformed("the stream was ended, but not the job")
+            raise Malformed("the stream has ended before the job")
 
     def _take(self, frames: Frames, body: bytes) -> None:
         for frame in frames.feed(body):
             if frames.retry_seconds is None or (self._ended and self.kind != FEED):
-                raise Malformed(f"{frame} {'after the end' if self._ended else 'before it was said when to come back'}")
+                raise Malformed(f"{frame} {'after the end' if self._ended else 'before retry:'}")
             self._record.write(f"{frame.id}\t{frame.event}\t{frame.data}\n".encode())
             self._ended = self._ended or self._is_end(frame)
         self._last_id = frames.last_id
         self._retry_seconds = self._retry_seconds if frames.retry_seconds is None else frames.retry_seconds
 
     async def _cut(self, writer: asyncio.StreamWriter) -> None:
-        """What comes after this is for nobody: it is not even looked at."""
+        """Whatever arrives later is not read."""
         way = self._chance.choice(CUTS)
         self.counts[way] += 1
-        if way == "abort":  # with a reset
+        if way == "abort":  # closed with a reset
             raw = writer.get_extra_info("socket")
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        elif way == "stall":  # without reading, so that the server cannot write either
+        elif way == "stall":  # nothing is read, so the server cannot write
             await asyncio.sleep(self._chance.uniform(0.0, 1.0))
         elif way == "half":
             writer.write_eof()
             await asyncio.sleep(self._chance.uniform(0.0, 0.2))
 
 
-class Onlooker(Spectator):
-    """One who watches all that happens: that has no end, so it leaves when the job has ended."""
+class FeedClient(StreamClient):
+    """A client that follows all jobs. Their feed has no end: the client stops when the job has ended."""
 
     kind = FEED
 
-    def __init__(self, watch: Watch, number: int) -> None:
-        super().__init__(watch, number)
+    def __init__(self, plan: ClientPlan, number: int) -> None:
+        super().__init__(plan, number)
         self._path, self._first = "/api/events", ""
 
     def _is_end(self, frame: Frame) -> bool:
-        return frame.event in FINAL and msgspec.json.decode(frame.data)["job"] == self.watch.job
+        return frame.event in FINAL and msgspec.json.decode(frame.data)["job"] == self.plan.job
 
 
 def _check_head(head: str) -> None:
     status, *lines = head.split("\r\n")
     headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
     if status.split(" ")[1] != "200":
-        raise Malformed(f"answered {status!r}")
+        raise Malformed(f"the response is {status!r}")
     if not headers.get("content-type", "").startswith("text/event-stream") or headers.get("transfer-encoding") != "chunked":
-        raise Malformed(f"answered with {headers}")
+        raise Malformed(f"the response has the headers {headers}")
 
 
-class Told(msgspec.Struct):
-    """What the audience has to say when all is over."""
+class ClientCounts(msgspec.Struct):
+    """What all clients together have counted."""
 
     counts: dict[str, int]
     surprises: list[str]
 
 
-async def attend(watch: Watch) -> Told:
-    spectators = [Spectator(watch, number) for number in range(watch.clients)]
-    spectators += [Onlooker(watch, number) for number in range(watch.feeds)]
-    await asyncio.gather(*(spectator.run() for spectator in spectators))
+async def run_clients(plan: ClientPlan) -> ClientCounts:
+    """Until all of them have received the end."""
+    clients = [StreamClient(plan, number) for number in range(plan.clients)]
+    clients += [FeedClient(plan, number) for number in range(plan.feeds)]
+    await asyncio.gather(*(client.run() for client in clients))
     counts: Counter[str] = Counter()
-    for spectator in spectators:
-        counts += spectator.counts
-    return Told(dict(counts), [surprise for spectator in spectators for surprise in spectator.surprises])
+    for client in clients:
+        counts += client.counts
+    return ClientCounts(dict(counts), [surprise for client in clients for surprise in client.surprises])
 
 
 if __name__ == "__main__":
-    told = asyncio.run(attend(msgspec.json.decode(sys.argv[1], type=Watch)))
-    sys.stdout.buffer.write(msgspec.json.encode(told))
+    counted = asyncio.run(run_clients(msgspec.json.decode(sys.argv[1], type=ClientPlan)))
+    sys.stdout.buffer.write(msgspec.json.encode(counted))

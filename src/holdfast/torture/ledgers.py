@@ -1,7 +1,7 @@
-"""Ledgers: what each process says it is about to do and has done, kept outside the database that is judged.
+"""Ledgers: what each process is about to do and what it has done, in files outside the database.
 
-A line is one write to a file of the process's own, opened for appending: a SIGKILL takes nothing from what was written,
-and can tear no line but the last.
+A line is one write to the file of its process, opened for appending: a SIGKILL removes nothing that was written, and only the
+last line can be incomplete.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line. `at` is CLOCK_MONOTONIC in nanoseconds, the same for all processes of a machine."""
+    """`at` is CLOCK_MONOTONIC in nanoseconds, which is the same for all processes of a machine."""
 
     what: str
     at: int
@@ -36,7 +36,7 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Ledger:
-    """Opened on the first line, and again in a forked child, which writes a file of its own."""
+    """The file is opened with the first line. A forked child opens another one."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -58,7 +58,7 @@ class Ledger:
 
 
 def read(directory: str) -> Iterator[Line]:
-    """All lines of all processes, each process's in order. A torn last line was never finished: it says nothing."""
+    """All lines of all processes, those of each process in order. An incomplete last line is left out."""
     decode = msgspec.json.Decoder(Line).decode
     for name in sorted(os.listdir(directory)):
         with open(os.path.join(directory, name), "rb") as file:
