@@ -7,8 +7,9 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar, overload
 
 import msgspec
 
@@ -146,25 +147,13 @@ class Task(Generic[F]):
 
 def changed(options: Options, **given: Any) -> Options:
     """Options with what was given put in, checked."""
-    checks: dict[str, Callable[[Any], dict[str, Any]]] = {
-        "key": lambda key: {"key": key_of(key)},
-        "priority": lambda priority: {"priority": check_priority(priority)},
-        "run_after": _run_after,
-        "queue": lambda queue: {"queue": check_own_name("queue", queue)},
-        "attempts": lambda attempts: {"attempts": check_attempts(attempts)},
-        "id": lambda given_id: {"id": check_id(given_id)},
-        "tags": lambda tags: {"tags": _tags(tags)},
-        "meta": lambda meta: {"meta": _meta(meta)},
-        "parent": lambda parent: {"parent": check_id(parent.id if isinstance(parent, Job) else parent)},
-        "callback": lambda url: {"callback": check_callback(url)},
-    }
-    unknown = given.keys() - checks.keys()
-    if unknown:
-        raise SettingError(f"option {min(unknown)!r} is unknown; known: {', '.join(checks)}")
     fields: dict[str, Any] = {}
     for name, value in given.items():
         if value is not None:
-            fields |= checks[name](value)
+            check = _CHECKS.get(name)
+            if check is None:
+                raise SettingError(f"option {name!r} is unknown; known: {', '.join(_CHECKS)}")
+            fields |= check(value)
     return msgspec.structs.replace(options, **fields)
 
 
@@ -191,10 +180,19 @@ def _run_after(when: datetime | Duration) -> dict[str, Any]:
     return {"run_at": None, "delay": int(seconds_of("run_after", when) * 1e6)}
 
 
-def _tags(tags: Sequence[str]) -> tuple[str, ...]:
+def _tags(tags: Sequence[str]) -> dict[str, Any]:
     if not isinstance(tags, list | tuple | set | frozenset) or len(tags) > TAGS_MAX:
         raise SettingError(f"tags {show(tags)} must be a list of at most {TAGS_MAX} names")
-    return tuple(dict.fromkeys(check_name("tag", tag) for tag in tags))
+    try:
+        return _checked_tags(tuple(tags))
+    except TypeError:  # one that cannot be hashed is no name
+        return _checked_tags.__wrapped__(tuple(tags))
+
+
+@lru_cache(maxsize=1_024)
+def _checked_tags(tags: tuple[str, ...]) -> dict[str, Any]:
+    checked = tuple(dict.fromkeys(check_name("tag", tag) for tag in tags))
+    return {"tags": checked, "tags_json": msgspec.json.encode(checked).decode() if checked else None}
 
 
 def _meta(meta: dict[str, Any]) -> str:
@@ -202,5 +200,19 @@ def _meta(meta: dict[str, Any]) -> str:
         raise SettingError(f"meta {show(meta)} must be a dict")
     return codec.encode(meta, "meta", META_BYTES_MAX)
 
+
+_CHECKS: Final[dict[str, Callable[[Any], dict[str, Any]]]] = {
+    "key": lambda key: {"key": key_of(key)},
+    "priority": lambda priority: {"priority": check_priority(priority)},
+    "run_after": _run_after,
+    "queue": lambda queue: {"queue": check_own_name("queue", queue)},
+    "attempts": lambda attempts: {"attempts": check_attempts(attempts)},
+    "id": lambda name: {"id": check_id(name)},
+    "tags": _tags,
+    "meta": lambda meta: {"meta": _meta(meta)},
+    "parent": lambda parent: {"parent": check_id(parent.id if isinstance(parent, Job) else parent)},
+    "callback": lambda url: {"callback": check_callback(url)},
+}
+"""For each option of `using`, the fields of `Options` that it sets, checked."""
 
 __all__ = ["Enqueuer", "Task", "changed", "check_priority", "task_name"]

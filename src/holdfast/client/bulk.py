@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from threading import Event
 from types import TracebackType
 from typing import Final
 
 from holdfast.store.enqueue import Accepted, Enqueue
 
-HEAD_START_SECONDS: Final = 0.001
-"""Until a chunk is on its way: a thread that makes jobs keeps the interpreter from others for 5 ms at a time."""
+HEAD_START_SECONDS: Final = 0.000_4
+"""Until a statement is on its way. A thread that makes jobs keeps the interpreter from others for 5 ms at a time, so the thread
+that writes first gets as far as its last statement (`Enqueue.writing`), and has this moment to send it."""
+DECIDE_SECONDS_MAX: Final = 1.0
 
 
 class BulkWriter:
@@ -21,6 +24,7 @@ class BulkWriter:
         self._write, self._keep = write, keep
         self._thread: ThreadPoolExecutor | None = None
         self._writing: Future[Accepted] | None = None
+        self._begun = Event()
 
     def __enter__(self) -> BulkWriter:
         return self
@@ -36,9 +40,12 @@ class BulkWriter:
         try:
             if self._thread is None:
                 self._thread = ThreadPoolExecutor(1, "holdfast-bulk")
-            self._writing = self._thread.submit(self._write, chunk)
+            self._begun.clear()
+            self._writing = self._thread.submit(self._write, Enqueue(chunk.jobs, self._begun.set))
         except RuntimeError:
             return False
+        self._writing.add_done_callback(lambda _: self._begun.set())  # also if it fails before
+        self._begun.wait(DECIDE_SECONDS_MAX)
         wait((self._writing,), HEAD_START_SECONDS)
         return True
 

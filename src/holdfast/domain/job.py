@@ -52,6 +52,7 @@ class Options(msgspec.Struct, frozen=True):
     id: str | None = None
     key: Key | None = None
     tags: tuple[str, ...] = ()
+    tags_json: str | None = None
     meta: str | None = None
     parent: str | None = None
     callback: str | None = None

@@ -53,8 +53,8 @@ def _callback(found: Found) -> Hidden | None:
 def _take_key_back(moment: Moment, found: Found, key: str, id: str) -> Op[None]:
     """A retried job needs its key again; if another job has it by now, there would be two."""
     # A later holder may be deleted, and with it the key's scope: `active` is what is sure.
-    ours = [(key, found.seq, id, "active", None, "free", found.lane)]
-    if (yield Statement("take_keys", {"now": moment.now, "keys": json_of(ours)}))[0][0] != "[]":
+    ours = {"now": moment.now, "scope": "active", "until": None, "failed": "free", "lane": found.lane}
+    if (yield Statement("take_keys", {**ours, "keys": json_of([(key, found.seq, id)])}))[0][0] is None:
         return
     rows = yield Statement("key_holders", {"keys": json_of([key])})
     if not rows or rows[0][1] == found.seq:

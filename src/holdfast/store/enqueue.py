@@ -7,38 +7,24 @@ no transaction around it (`Enqueue.alone`).
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import msgspec
 
 from holdfast.domain.bounds import SMALL_ENQUEUE_MAX
 from holdfast.domain.callback import CALLBACK_QUEUE, CALLBACK_TASK
 from holdfast.domain.job import NewJob, Options
-from holdfast.domain.key import Holder, Key, holds
-from holdfast.domain.message import NOTHING_HIDDEN, Hidden
 from holdfast.errors import Conflict
-from holdfast.store import control
 from holdfast.store.callbacks import announce
 from holdfast.store.ids import first_id, id_parts, id_text
+from holdfast.store.keys import Batch, Existing, New, rounds, with_keys
 from holdfast.store.lane import Pair, add_lanes, lanes_of
 from holdfast.store.op import Alone, Moment, Op, Operation, Shortcut, Statement, json_of
 
 NUMBERS_MAX: Final = 4_096
 """How many consecutive numbers one `next_job` gives at most."""
 _CALLBACKS: Final[Pair] = (CALLBACK_QUEUE, CALLBACK_TASK)
-
-_decode_seqs = msgspec.json.Decoder(list[int]).decode
-
-
-class Existing(msgspec.Struct, frozen=True):
-    """The job that already has the key of one that was asked for."""
-
-    id: str
-    same_arguments: bool = True
-    ended: Holder | None = None
-    """Set where the job itself was pruned and only its key is left."""
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -64,11 +50,12 @@ class Accepted(msgspec.Struct, frozen=True):
 class Enqueue(Shortcut[Accepted]):
     """The operation that accepts these jobs."""
 
-    def __init__(self, jobs: Sequence[NewJob]) -> None:
-        self.jobs = jobs
+    def __init__(self, jobs: Sequence[NewJob], writing: Callable[[], None] = lambda: None) -> None:
+        """writing  Called when all is decided, and the statement that writes the jobs is the next."""
+        self.jobs, self._writing = jobs, writing
 
     def __call__(self, moment: Moment) -> Op[Accepted]:
-        return enqueue(moment, self.jobs)
+        return enqueue(moment, self.jobs, self._writing)
 
     def alone(self, moment: Moment) -> Alone[Accepted] | None:
         if len(self.jobs) != 1 or not self.jobs[0].options.is_simple:
@@ -116,64 +103,40 @@ def _is_free(options: Options) -> bool:
     return options.key is None and options.id is None
 
 
-class _New(NamedTuple):
-    """A job that is asked for: its place in the batch, and what it gets if it is made."""
-
-    at: int
-    seq: int
-    id: str
-    lane: int
-    options: Options
-    arguments: str
-
-
-class _Batch:
-    """What is decided about the jobs of one operation, as it is decided."""
-
-    def __init__(self, moment: Moment) -> None:
-        self.moment = moment
-        self.first_id = first_id(moment.now)
-        self.chosen: dict[int, str] = {}
-        self.existing: dict[int, Existing] = {}
-        self.replaced: dict[int, Hidden] = {}
-        """Jobs with a callback that lost their key to one of this batch, by their numbers."""
-
-
-def enqueue(moment: Moment, jobs: Sequence[NewJob]) -> Op[Accepted]:
-    batch = _Batch(moment)
+def enqueue(moment: Moment, jobs: Sequence[NewJob], writing: Callable[[], None] = lambda: None) -> Op[Accepted]:
+    batch = Batch(moment, first_id(moment.now))
     for start in range(0, len(jobs), NUMBERS_MAX):
-        yield from _add(batch, start, jobs[start : start + NUMBERS_MAX])
+        yield from _add(batch, start, jobs[start : start + NUMBERS_MAX], writing)
     if batch.replaced:  # not before: this adds jobs, and the numbers above were only looked up
         yield from announce(moment, batch.replaced)
     return Accepted(batch.first_id, len(jobs), moment.now, batch.chosen, batch.existing)
 
 
-def _add(batch: _Batch, start: int, jobs: Sequence[NewJob]) -> Op[None]:
+def _add(batch: Batch, start: int, jobs: Sequence[NewJob], writing: Callable[[], None]) -> Op[None]:
     pairs = _pairs(jobs)
     [[(number,)], found] = yield [Statement("next_job"), lanes_of(pairs)]
-    lanes = yield from add_lanes(pairs, found)
+    batch.lanes = yield from add_lanes(pairs, found)
     options = jobs[0].options
     if options.is_alike and all(job.options is options for job in jobs):
-        yield _add_alike(batch, start, number, lanes[options.queue, options.task], jobs)
+        statement = _add_alike(batch, start, number, jobs)
+        writing()
+        yield statement
         return
-    rounds: list[dict[str, _New]] = [{}]
-    times: Counter[str] = Counter()
-    for at, job in enumerate(jobs, start):
-        options = job.options
-        name = options.id or id_text(batch.first_id + at)
-        new = _New(at, number + at - start, name, lanes[options.queue, options.task], options, job.arguments)
-        name = name if options.key is None else options.key.text
-        if times[name] == len(rounds):
-            rounds.append({})
-        rounds[times[name]][name] = new
-        times[name] += 1
-    first, *repeated = rounds
-    made = yield from _with_keys(batch, list(first.values()))
-    if made:
-        yield from _write(batch, made)
-    for again in repeated:  # the same key or id once more: decided when the job before it is written
-        for new in (yield from _with_keys(batch, list(again.values()))):
-            yield from _write(batch, [new])
+    asked = [
+        New(at, number + at - start, job.options.id or id_text(batch.first_id + at), job.options, job.arguments)
+        for at, job in enumerate(jobs, start)
+    ]
+    for some in rounds(asked):
+        made = yield from with_keys(batch, some)
+        statements = _add_jobs(batch, made)
+        writing()
+        added = 0
+        for statement in statements:
+            added += (yield statement)[0][0]
+        chosen = {new.at: new.id for new in made if new.options.id is not None}
+        if added < len(made):
+            yield from _refuse_ids(list(chosen.values()))
+        batch.chosen.update(chosen)
 
 
 def _pairs(jobs: Sequence[NewJob]) -> list[Pair]:
@@ -186,7 +149,7 @@ def _pairs(jobs: Sequence[NewJob]) -> list[Pair]:
     return list(pairs)
 
 
-def _add_alike(batch: _Batch, start: int, number: int, lane: int, jobs: Sequence[NewJob]) -> Statement:
+def _add_alike(batch: Batch, start: int, number: int, jobs: Sequence[NewJob]) -> Statement:
     options = jobs[0].options
     head, low = id_parts(batch.first_id + start)
     fields = {
@@ -194,7 +157,7 @@ def _add_alike(batch: _Batch, start: int, number: int, lane: int, jobs: Sequence
         "last": number + len(jobs) - 1,
         "id_head": head,
         "id_low": low,
-        "lane": lane,
+        "lane": batch.lane(options),
         "priority": options.priority,
         "attempts_max": options.attempts,
         "now": batch.moment.now,
@@ -207,24 +170,31 @@ def _add_alike(batch: _Batch, start: int, number: int, lane: int, jobs: Sequence
     return Statement("add_alike", fields)
 
 
-def _write(batch: _Batch, made: list[_New]) -> Op[None]:
-    """All rows of these jobs. No job that is written already has a number between theirs."""
+def _add_jobs(batch: Batch, made: list[New]) -> list[Statement]:
+    """One statement for all jobs that share a lane, a number of attempts and a callback: the rest may differ from job to job."""
     now = batch.moment.now
-    fields = {"now": now, "first": made[0].seq, "last": made[-1].seq, "jobs": json_of([_columns(new, now) for new in made])}
-    added = (yield Statement("add_jobs", fields))[0][0]
-    chosen = {new.at: new.id for new in made if new.options.id is not None}
-    if added < len(made):
-        yield from _refuse_ids(list(chosen.values()))
-    batch.chosen.update(chosen)
+    groups: dict[tuple[int, int, str | None], list[New]] = {}
+    for new in made:
+        options = new.options
+        groups.setdefault((batch.lane(options), options.attempts, options.callback), []).append(new)
+    return [
+        Statement("add_jobs", {"now": now, "lane": lane, "attempts_max": attempts, "callback": callback, **_rows(some, now)})
+        for (lane, attempts, callback), some in groups.items()
+    ]
 
 
-def _columns(new: _New, now: int) -> tuple[Any, ...]:
-    options = new.options
-    return (
-        new.seq, new.id, new.lane, options.priority, options.attempts, options.run_after(now), new.arguments,
-        None if options.key is None else options.key.text, json_of(options.tags) if options.tags else None, options.meta,
-        options.parent, options.callback,
-    )  # fmt: skip
+def _rows(some: list[New], now: int) -> dict[str, Any]:
+    rows = [
+        (seq, id, arguments, options.priority, None if options.key is None else options.key.text, options.tags_json, options.meta,
+         options.run_after(now), options.parent)
+        for _, seq, id, options, arguments in some
+    ]  # fmt: skip
+    return {
+        "jobs": json_of(rows),
+        "seqs": json_of([new.seq for new in some]),
+        "are_tagged": any(row[5] is not None for row in rows),
+        "are_scheduled": any(row[7] is not None for row in rows),
+    }
 
 
 def _refuse_ids(ids: list[str]) -> Op[None]:
@@ -232,61 +202,3 @@ def _refuse_ids(ids: list[str]) -> Op[None]:
     rows = yield Statement("jobs_by_id", {"ids": json_of(ids)})
     taken = next((row[1] for row in rows), ids[0])
     raise Conflict(f"job id {taken!r} is taken; leave the id out, or use a key to get the job that exists")
-
-
-def _with_keys(batch: _Batch, asked: list[_New]) -> Op[list[_New]]:
-    """Those of the jobs that are to be made: they have no key, or it is theirs now."""
-    keyed = [(new, new.options.key) for new in asked if new.options.key is not None]
-    if not keyed:
-        return asked
-    now = batch.moment.now
-    taken = yield Statement("take_keys", {"now": now, "keys": json_of([_held(new, key, now) for new, key in keyed])})
-    fresh = set(_decode_seqs(taken[0][0]))
-    contested = [(new, key) for new, key in keyed if new.seq not in fresh]
-    if not contested:
-        return asked
-    rows = yield Statement("key_holders", {"keys": json_of([key.text for _, key in contested])})
-    holders = {row[0]: Holder(*row[1:]) for row in rows}
-    given: list[tuple[_New, Key]] = []
-    found: list[tuple[_New, Holder]] = []
-    for new, key in contested:
-        holder = holders.get(key.text)
-        if holder is None or (yield from _gives_way(batch, holder, key)):
-            given.append((new, key))
-        else:
-            found.append((new, holder))
-    if given:
-        yield Statement("hold_keys", {"now": now, "keys": json_of([_held(new, key, now) for new, key in given])})
-    if found:
-        batch.existing.update((yield from _existing(found)))
-    return [new for new in asked if new.at not in batch.existing]
-
-
-def _gives_way(batch: _Batch, holder: Holder, key: Key) -> Op[bool]:
-    """Whether a key is free although it was given to a job before; `replace` cancels that job."""
-    if not holds(holder, batch.moment.now):
-        return True
-    if key.conflict == "raise":
-        raise Conflict(f"key {key.text} is held by job {holder.id} ({holder.state or holder.ended or 'ready'}); "
-                       "use conflict='return' to get that job, or another key")  # fmt: skip
-    if key.conflict == "replace" and holder.ended is None:
-        why = f"replaced by a newer job with key {key.text}"
-        told = yield from control.cancel_if_open(batch.moment, holder.id, why)
-        if told is not None:
-            batch.replaced[told] = NOTHING_HIDDEN
-    return key.conflict == "replace"
-
-
-def _existing(found: Iterable[tuple[_New, Holder]]) -> Op[dict[int, Existing]]:
-    """The jobs that have the keys, and whether each was asked for with the same arguments."""
-    kept = [(holder.seq, new.arguments) for new, holder in found if holder.ended is None]
-    others = set(_decode_seqs((yield Statement("other_arguments", {"jobs": json_of(kept)}))[0][0])) if kept else set()
-    return {
-        new.at: Existing(holder.id, holder.seq not in others, holder if holder.ended is not None else None)
-        for new, holder in found
-    }
-
-
-def _held(new: _New, key: Key, now: int) -> tuple[Any, ...]:
-    until = now + int(key.scope * 1e6) if isinstance(key.scope, float) else None
-    return key.text, new.seq, new.id, "seconds" if isinstance(key.scope, float) else key.scope, until, key.failed, new.lane

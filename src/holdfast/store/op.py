@@ -51,8 +51,8 @@ Operation = Callable[[Moment], Op[T]]
 class Alone(NamedTuple, Generic[T]):
     """An operation as a single statement, which is a transaction of its own. To run it twice must do no harm.
 
-    If it is refused, or none of the rows come back that it returns, nothing was written, and the whole operation must be run
-    instead. If it was run twice, because the first reply was lost, a unique violation means that the first run was committed.
+    If it wrote nothing, the whole operation is run instead. If it was run twice, because the first reply was lost, a unique
+    violation means that the first run was committed.
     """
 
     statement: Statement

@@ -41,6 +41,7 @@ from holdfast.worker.timing import (
     PRUNE_SECONDS,
     REPORT_SECONDS,
     RETRY_SECONDS,
+    START_SECONDS,
     TEND_SECONDS,
     UNSTARTED_SECONDS,
 )
@@ -309,6 +310,8 @@ class Clerk:
         if claimed.jobs:
             now = time.monotonic()
             self._start(self._desk.add([self._as_run(each, claimed, now) for each in claimed.jobs]))
+            if not (self._woken or self._desk.outcomes):
+                time.sleep(START_SECONDS)
 
     def _end_runs(self, settled: Settled, reports: list[Report]) -> None:
         busy = [report for report in reports if report.seq in settled.busy and not (report.written or report.recalled)]

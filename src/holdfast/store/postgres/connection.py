@@ -170,13 +170,14 @@ class Connection:
         return self._pipes and self.raw.prepare_threshold is not None
 
     def run_alone(self, statement: Statement, notify: bool) -> tuple[bool, bool]:
-        """A statement that is a transaction of its own and returns rows: whether it did, and whether workers were notified of it.
+        """A statement that is a transaction of its own: whether it wrote anything, and whether workers were notified of it.
 
         notify  Workers are notified right behind it, by a second transaction in the same packet: a round trip earlier. That this
                 failed is no fault of the statement.
         """
         if not self.pipes:
-            return bool(self.run(statement)), False
+            self.run(statement)
+            return self._cursor.rowcount > 0, False
         with self._pipe.opened():
             self._awaited, self._begins = 0, False
             self._put(statement)
@@ -185,7 +186,7 @@ class Connection:
                 self._put_text("notify", _NOTIFY)
                 self._pipe.sync()
             answer, *notified = self._pipe.answers()
-        return answer.check()[-1].ntuples > 0, notify and notified[0].error is None
+        return (answer.check()[-1].command_tuples or 0) > 0, notify and notified[0].error is None
 
     def brings_work(self, statement: Statement) -> bool:
         """Whether workers can be notified of it in its own packet."""

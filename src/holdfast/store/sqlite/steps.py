@@ -58,21 +58,27 @@ def finish_jobs(given: Parameters) -> Op[list[Row]]:
 
 def take_keys(given: Parameters) -> Op[list[Row]]:
     yield Statement("insert_keys", given)
+    ((count,),) = yield Statement("count_changes")
+    if count == len(_decode_rows(given["keys"])):
+        return [(None,)]
     rows: list[Row] = yield Statement("keys_taken", given)
     return rows
 
 
 def add_alike(given: Parameters) -> Op[list[Row]]:
     yield Statement("add_alike_specs", given)
-    yield Statement("list_ready" if given["run_after"] is None else "list_scheduled", given)
+    yield Statement("list_alike_ready" if given["run_after"] is None else "list_alike_scheduled", given)
     return []
 
 
 def add_jobs(given: Parameters) -> Op[list[Row]]:
     yield Statement("add_specs", given)
     rows: list[Row] = yield Statement("count_changes")
-    for verb in ("list_ready", "list_scheduled", "list_tags"):
-        yield Statement(verb, given)
+    yield Statement("list_ready", given)
+    if given["are_scheduled"]:
+        yield Statement("list_scheduled", given)
+    if given["are_tagged"]:
+        yield Statement("list_tags", given)
     return rows
 
 

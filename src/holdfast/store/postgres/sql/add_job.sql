@@ -1,5 +1,4 @@
--- One job without key, tags or an id that the caller chose, ready at once: all of its rows. No row comes back, and nothing is written,
--- if there is no lane.
+-- One job without key, tags or an id that the caller chose, ready at once: all of its rows. Nothing is written if there is no lane.
 WITH new AS MATERIALIZED (
     SELECT nextval('{schema}.job_seq') AS seq, lane FROM {schema}.lane WHERE queue = :queue::text AND task = :task::text
 ),
@@ -9,4 +8,4 @@ spec AS (
            :parent::text
       FROM new
 )
-INSERT INTO {schema}.ready (lane, priority, seq) SELECT lane, :priority::integer, seq FROM new RETURNING seq
+INSERT INTO {schema}.ready (lane, priority, seq) SELECT lane, :priority::integer, seq FROM new

@@ -1,10 +1,10 @@
--- jobs: [seq, id, lane, priority, attempts_max, run_after, arguments, key, tags, meta, parent, callback]: all of their rows. A job whose
--- id is taken is left out, also where we had to wait for the transaction that took it. How many were added.
+-- jobs: [seq, id, arguments, priority, key, tags, meta, run_after, parent]: all of their rows. A job whose id is taken is left out,
+-- also where we had to wait for the transaction that took it. How many were added.
 WITH spec AS (
     INSERT INTO {schema}.job_spec (
            seq, id, lane, priority, attempts_max, created_at, scheduled_for, arguments, key, tags, meta, parent, callback)
-    SELECT (job ->> 0)::bigint, job ->> 1, (job ->> 2)::integer, (job ->> 3)::integer, (job ->> 4)::integer, :now::bigint,
-           (job ->> 5)::bigint, job ->> 6, job ->> 7, job ->> 8, job ->> 9, job ->> 10, job ->> 11
+    SELECT (job ->> 0)::bigint, job ->> 1, :lane::integer, (job ->> 3)::integer, :attempts_max::integer, :now::bigint,
+           (job ->> 7)::bigint, job ->> 2, job ->> 4, job ->> 5, job ->> 6, job ->> 8, :callback::text
       FROM jsonb_array_elements(:jobs::jsonb) AS job
         ON CONFLICT (id) DO NOTHING
     RETURNING seq, lane, priority, scheduled_for, tags
@@ -18,6 +18,6 @@ scheduled AS (
 ),
 tag AS (
     INSERT INTO {schema}.tag (tag, seq)
-    SELECT DISTINCT tag, seq FROM spec CROSS JOIN LATERAL json_array_elements_text(tags::json) AS tag WHERE tags IS NOT NULL
+    SELECT tag, seq FROM spec CROSS JOIN LATERAL json_array_elements_text(tags::json) AS tag WHERE tags IS NOT NULL
 )
 SELECT count(*) FROM spec
