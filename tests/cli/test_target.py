@@ -60,7 +60,7 @@ def test_traceback_shows_the_users_own_error(cli: Run, here: Path) -> None:
 
 def test_a_database_is_named_by_flag_app_or_environment(cli: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cli("enqueue", "tasks", "add", "first=1")
-    assert_one_line(cli("jobs"), 1, "there is no database at holdfast.db", "holdfast migrate --url sqlite:///holdfast.db")
+    assert_one_line(cli("jobs"), 1, f"there is no database at {here}/holdfast.db", "holdfast migrate --url sqlite:///holdfast.db")
     assert len(cli("jobs", "--url", "sqlite:///jobs.db", "--json").json) == 1
     assert len(cli("jobs", "--app", "tasks", "--json").json) == 1
     monkeypatch.setenv("HOLDFAST_URL", "sqlite:///jobs.db")
@@ -81,7 +81,7 @@ def test_asking_creates_no_database(cli: Run, here: Path) -> None:
         ["doctor"],
         ["prune", "--older-than", "1d"],
     ):
-        assert_one_line(cli(*command, "--url", "sqlite:///typo.db"), 1, "there is no database at typo.db")
+        assert_one_line(cli(*command, "--url", "sqlite:///typo.db"), 1, f"there is no database at {here}/typo.db")
     assert not (here / "typo.db").exists()
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import Job, Lease, LeaseLost, State
+from holdfast import Holdfast, Job, Lease, LeaseLost, State
 from holdfast.domain.bounds import EXPIRE_BATCH_MAX
 from holdfast.domain.job import Claimed
 from holdfast.store import claim, workers
 from holdfast.store.op import Moment, Op, Row
+from holdfast.testing import ManualClock
 from tests.conformance.world import World
 
 BEAT_ALONE = {"sqlite": ["beat", "commit"], "postgresql": ["commit", "beat"]}
@@ -199,3 +200,43 @@ def test_a_dead_holder_does_not_keep_a_replaced_job(store: World) -> None:
     assert store.app.claim() is None
     job: Job = store.app.finish(new, 2)
     assert store.kinds(job) == ["enqueued", "started", "cancelled", "retried", "started", "succeeded"]
+
+
+class SandboxClock:
+    """The clock of a worker on the same machine that has another boot id, or none, or other ticks."""
+
+    def __init__(self, clock: ManualClock, boot: str, ahead: int) -> None:
+        self._clock, self._boot, self._ahead = clock, boot, ahead
+
+    def now(self) -> int:
+        return self._clock.now()
+
+    def tick(self) -> int:
+        return self._clock.tick() + self._ahead
+
+    def boot(self) -> str:
+        return self._boot
+
+
+@pytest.mark.parametrize(("boot", "ahead"), [("", 0), ("boot-1 time:[2]", 100_000_000_000), ("", -100_000_000)])
+def test_m10_workers_of_one_machine_that_see_another_boot_do_not_take_each_others_jobs(
+    store: World, boot: str, ahead: int
+) -> None:
+    if store.app.store.dialect != "sqlite":
+        pytest.skip("a server has one clock for all")
+    lease = leased(store)
+    with Holdfast(store.url, clock=SandboxClock(store.clock, boot, ahead)) as sandbox:
+        assert sandbox.claim() is None
+        store.add.enqueue(2)
+        theirs = sandbox.claim(seconds=LEASE)
+        assert theirs is not None
+        assert store.app.claim() is None
+        store.clock.advance(LEASE / 2)
+        assert sandbox.claim() is None
+        assert store.app.claim() is None
+        store.app.renew(lease)
+        store.clock.advance(LEASE / 2 + 1)
+        again = store.app.claim()
+        assert again is not None
+        assert again.job.id == theirs.job.id, "a worker that does not renew loses its job, whatever boot it saw"
+        assert store.app.finish(lease, 2).state == State.SUCCEEDED

@@ -29,7 +29,7 @@ def say(world: World, lease: Any, *numbers: int) -> None:
     """As the job's own code would, all in one transaction."""
     said = [("word", world.clock.now(), f'{{"n":{number}}}') for number in numbers]
     report = Report(seq=lease.seq, token=lease.token, lane=1, attempt=1, events=said)
-    assert world.app.store.write(lambda moment: settle(moment, [report])).lost == set()
+    assert world.app.store.write(lambda moment: settle(moment, [report], lease.worker)).lost == set()
 
 
 def words(events: list[Event]) -> list[int]:

@@ -116,7 +116,7 @@ def test_a_log_longer_than_a_page_is_read_to_its_end(store: World) -> None:
     lease = store.claim()
     said = [("page", store.clock.now(), f'{{"n":{n}}}') for n in range(EVENTS_PAGE_MAX + 10)]
     report = Report(seq=lease.seq, token=lease.token, lane=1, attempt=1, events=said)
-    assert store.app.store.write(lambda moment: settle(moment, [report])).lost == set()
+    assert store.app.store.write(lambda moment: settle(moment, [report], lease.worker)).lost == set()
     events = list(store.app.events(job.id))
     assert [event.number for event in events] == list(range(1, EVENTS_PAGE_MAX + 13))
     assert events[-1].data == {"n": EVENTS_PAGE_MAX + 9}

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from holdfast import Lease, State
+from functools import partial
+
+import pytest
+
+from holdfast import Lease, LeaseLost, State
 from holdfast.domain.outcome import Failed, JobError, Released, Skipped, Succeeded, settle
 from holdfast.domain.retry import Retry
 from holdfast.store.settle import Report
@@ -21,7 +25,7 @@ def ended(lease: Lease, outcome: Succeeded | Failed | Released | Skipped) -> Rep
 
 
 def write(store: World, *reports: Report) -> set[int]:
-    settled = store.app.store.write(lambda moment: write_reports(moment, reports))
+    settled = store.app.store.write(lambda moment: write_reports(moment, reports, None))
     assert settled.busy == set()
     return settled.lost
 
@@ -84,3 +88,19 @@ def test_words_about_a_job_that_is_gone_are_left_out(store: World) -> None:
     store.app.cancel(lease.job.id)
     store.app.delete(lease.job.id)
     assert write(store, said(store, lease, "zombie"), ended(lease, Succeeded("1"))) == {lease.seq}
+
+
+def test_c3_a_report_of_another_worker_is_left_out_whatever_its_token(store: World) -> None:
+    """After a restore a job may be given out again under the same number and the same token: its first holder must not end it."""
+    job = store.add.enqueue(1)
+    lease = store.claim()
+    plain, spoken = ended(lease, Succeeded("2")), said(store, lease, "page")
+    for reports in ([plain], [spoken], [spoken, plain]):
+        for waits in (True, False):
+            run = partial(write_reports, reports=reports, worker=lease.worker + 1, waits=waits)
+            assert store.app.store.write(run).lost == {lease.seq}
+    with pytest.raises(LeaseLost):
+        store.app.renew(Lease(lease.job, lease.seq, lease.token, lease.worker + 1, lease.seconds, lease.expires_at))
+    assert store.kinds(job) == ["enqueued", "started"]
+    assert store.app.store.write(partial(write_reports, reports=[plain], worker=lease.worker)).lost == set()
+    assert store.kinds(job) == ["enqueued", "started", "succeeded"]

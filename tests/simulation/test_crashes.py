@@ -35,6 +35,7 @@ def repeatable(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     def start(base: int) -> None:
         nonlocal numbers
         numbers = itertools.count(base * 1_000)
+        monkeypatch.setattr("holdfast.store.workers.new_number", lambda: next(numbers))
 
     for module in ("enqueue", "callbacks"):
         monkeypatch.setattr(f"holdfast.store.{module}.first_id", lambda now: next(numbers) << 64)

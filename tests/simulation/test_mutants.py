@@ -98,9 +98,9 @@ def renew_whoever_asks(moment: Moment, worker: int, seq: int, token: int) -> Op[
     yield from workers.beat(moment, worker)
 
 
-def only_while_the_lease_lasts(moment: Moment, reports: Any) -> Op[Settled]:
+def only_while_the_lease_lasts(moment: Moment, reports: Any, worker: int | None) -> Op[Settled]:
     yield from tend.expire(moment)
-    return (yield from settle(moment, reports))
+    return (yield from settle(moment, reports, worker))
 
 
 def no_key(*_: object) -> Op[None]:
@@ -129,12 +129,12 @@ def synced_now_and_then(store: SqliteStore) -> sqlite3.Connection:
 
 
 MUTANTS: dict[str, tuple[dict[str, Plant], str]] = {
-    "no token guard": (
+    "no fence": (
         {
-            SQLITE: sql("lock_claims", (" AND running.token = lease.value", "")),
+            SQLITE: sql("lock_claims", (" AND running.token = lease.value", ""), ("running.worker = :worker", "true")),
             POSTGRES: both(
-                pg("lock_claims", ("running.token = ", "running.token <> 0 * ")),
-                pg("finish_jobs", ("running.token = ", "running.token <> 0 * ")),
+                pg("lock_claims", ("running.token = ", "running.token <> 0 * "), ("running.worker = ", "0 <> ")),
+                pg("finish_jobs", ("running.token = ", "running.token <> 0 * "), ("running.worker = ", "0 <> ")),
             ),
         },
         "an_old_token_writes_nothing",
@@ -189,8 +189,8 @@ MUTANTS: dict[str, tuple[dict[str, Plant], str]] = {
     "leases that survive a reboot": (
         {
             SQLITE: both(
-                sql("stale_workers", ("boot <> :boot", "boot = ''")),
-                sql("expired_claims", ("worker.boot <> :boot", "worker.boot = ''")),
+                sql("stale_workers", (":booted + 1", "0")),
+                sql("expired_claims", (":booted + 1", "0")),
             ),
             POSTGRES: both(
                 pg("stale_workers", ("boot <> :boot::text", "boot <> boot || substr(:boot::text, 1, 0)")),

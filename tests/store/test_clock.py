@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -47,7 +48,8 @@ def test_tick_does_not_follow_the_wall(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads what Linux publishes")
 def test_boot_is_the_kernels_boot_id_and_the_same_for_every_clock() -> None:
     published = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    assert SystemClock().boot() == SystemClock().boot() == published
+    namespace = os.readlink("/proc/self/ns/time")
+    assert SystemClock().boot() == SystemClock().boot() == f"{published} {namespace}"
 
 
 def test_boot_on_a_mac_asks_sysctl_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,6 +70,7 @@ def test_boot_is_empty_where_it_cannot_be_read(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setattr(clock, "_BOOT_ID_MAC", ("no-such-command-anywhere",))
     monkeypatch.setattr(clock, "_BOOT_ID_LINUX", Path("/no/such/file"))
+    monkeypatch.setattr(clock, "_TIME_NAMESPACE", "/no/such/file")
     assert SystemClock().boot() == ""
 
 

@@ -123,11 +123,11 @@ class Scene:
         }.get(how)
         said: dict[str, Any] = {} if how != "say" else {"events": [("page", 1, "{}")], "progress": "{}", "meter": "{}"}
         reports = [Report(each.seq, each.token, each.lane, each.attempt, change, **said) for each in claimed]
-        assert self.write(lambda moment: settle(moment, reports, waits=False)) == NOTHING_LEFT
+        assert self.write(lambda moment: settle(moment, reports, self.worker, waits=False)) == NOTHING_LEFT
 
     def pages(self) -> int:
         """That all connections of the store have looked at by now."""
-        for connection in (self.store._writers[0]._connection, *self.store._readers):
+        for connection in (self.store._writers[0]._connection, *self.store._readers.kept):
             if connection is not None:
                 connection.raw.execute("SELECT pg_stat_force_next_flush()")
         (found,) = self._own.execute(PAGES).fetchone() or (0,)

@@ -37,7 +37,7 @@ def worker(
     drain: Annotated[bool, typer.Option("--drain", help="Exit when nothing is ready or running.")] = False,
     reload_: Annotated[
         bool,
-        typer.Option("--reload", envvar="HOLDFAST_WORKER_RELOAD", help="Start again when a loaded .py file changes."),
+        typer.Option("--reload", envvar="HOLDFAST_WORKER_RELOAD", help="Start again when a .py file below here changes."),
     ] = False,
     log_form: flags.Log = "text",
     log_level: flags.LogLevel = "info",
@@ -46,8 +46,8 @@ def worker(
     set_up_logging(log_level, log_form)
     if reload_ and not reload.is_child():
         return reload.supervise(context.obj)
-    with reload.reporting(target):
-        app = load_app(target)
+    reload.follow_parent()
+    app = load_app(target)
     made = app.worker(
         queues=listed(queue),
         concurrency=concurrency,

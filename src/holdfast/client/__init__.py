@@ -14,11 +14,10 @@ from holdfast.client.callbacks import Callbacks
 from holdfast.client.enqueueing import Enqueueing
 from holdfast.client.following import Following
 from holdfast.client.keys import Keys
-from holdfast.client.overview import Overview
 from holdfast.client.reading import Reading
 
 
-class Client(Enqueueing, Reading, Following, Overview, Acting, Callbacks, ByHand, Keys):
+class Client(Enqueueing, Reading, Following, Acting, Callbacks, ByHand, Keys):
     """The whole client API."""
 
     def on(self, connection: Any) -> Client:

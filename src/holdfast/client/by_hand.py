@@ -153,7 +153,7 @@ def ending(registry: Registry, lease: Lease, outcome: Outcome, meter: dict[str, 
             spent=spent,
             callback=told,
         )
-        if (yield from write_reports(moment, [report])).lost:
+        if (yield from write_reports(moment, [report], lease.worker)).lost:
             raise LeaseLost(
                 f"job {job.id}: token {lease.token} is not the current one; the job was taken, cancelled or ended meanwhile"
             )

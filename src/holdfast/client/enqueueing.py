@@ -36,10 +36,10 @@ class Enqueueing(ClientPart):
 
     def _enqueue(self, job: NewJob) -> Job:
         options = job.options
-        if options.is_simple:
-            return self._new(job, self._database.write(Enqueue((job,))))
         if options.callback is not None:
             self.courier.check(options.callback)
+        if options.key is None:  # else another job may have it
+            return self._new(job, self._database.write(Enqueue((job,))))
         return self._accepted(job, *self._database.write(self._enqueue_one(job)))
 
     async def aenqueue(self, job: NewJob) -> Job:
@@ -55,10 +55,10 @@ class Enqueueing(ClientPart):
 
     async def _aenqueue(self, job: NewJob) -> Job:
         options = job.options
-        if options.is_simple:
-            return self._new(job, await self._database.awrite(Enqueue((job,))))
         if options.callback is not None:
             await self.courier.acheck(options.callback)
+        if options.key is None:  # else another job may have it
+            return self._new(job, await self._database.awrite(Enqueue((job,))))
         return self._accepted(job, *await self._database.awrite(self._enqueue_one(job)))
 
     def enqueue_many(self, jobs: Iterable[NewJob]) -> Batch:

@@ -7,9 +7,10 @@ from typing import Any
 from holdfast.client.part import ClientPart, id_of
 from holdfast.domain.job import Job
 from holdfast.domain.key import Key, Part, key_of
+from holdfast.domain.queue import Queue
 from holdfast.domain.states import State
 from holdfast.errors import SettingError
-from holdfast.store import browse
+from holdfast.store import browse, queues
 from holdfast.store.op import Operation
 from holdfast.task import Task
 
@@ -94,6 +95,14 @@ class Reading(ClientPart):
 
     async def astats(self) -> dict[str, dict[str, int]]:
         return await self._database.aread(lambda _: browse.stats())
+
+    def queues(self) -> list[Queue]:
+        """Every queue that ever had a job, with how many of its jobs are where."""
+        return self._database.read(lambda _: queues.queues())
+
+    async def aqueues(self) -> list[Queue]:
+        """The async twin of `queues`."""
+        return await self._database.aread(lambda _: queues.queues())
 
 
 def _state_of(state: State | str) -> State:

@@ -2,13 +2,14 @@
 
 Nothing is committed here. Each operation runs inside a savepoint, so that one that fails leaves nothing of its own behind, and
 all that the caller wrote before. How that is done, once for sync and async, is the database's `Rules`; how a statement is run is
-the library's `Link`. Both are beside the database's driver, in `caller` and `libraries`.
+the library's link. Both are beside the database's driver, in `caller` and `libraries`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final, Protocol, TypeVar
 
 from holdfast.errors import SettingError
@@ -30,27 +31,37 @@ class Rules(Protocol):
         """A database error as one of ours; anything else as it is."""
 
 
-class Link(Protocol):
+class SyncLink(ABC):
     """A library's connection, sync."""
 
+    @abstractmethod
     def run(self, statement: Statement) -> list[Row]: ...
-    def run_many(self, statements: Sequence[Statement]) -> list[list[Row]]: ...
+
+    def run_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        return [self.run(statement) for statement in statements]
+
     def exclusively(self) -> AbstractContextManager[Any]:
-        """Held while one operation writes: threads that share a connection must not mix their savepoints."""
+        """Held while one operation writes: threads that share a connection must not mix their savepoints. Most do not share."""
+        return nullcontext()
 
 
-class AsyncLink(Protocol):
+class AsyncLink(ABC):
     """A library's connection, async."""
 
-    def run(self, statement: Statement) -> Awaitable[list[Row]]: ...
-    def run_many(self, statements: Sequence[Statement]) -> Awaitable[list[list[Row]]]: ...
-    def exclusively(self) -> AbstractAsyncContextManager[Any]: ...
+    @abstractmethod
+    async def run(self, statement: Statement) -> list[Row]: ...
+
+    async def run_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        return [await self.run(statement) for statement in statements]
+
+    def exclusively(self) -> AbstractAsyncContextManager[Any]:
+        return nullcontext()
 
 
 class CallerTransaction:
     """A caller's connection, sync: `write` and `read` run inside the caller's transaction."""
 
-    def __init__(self, link: Link, rules: Rules) -> None:
+    def __init__(self, link: SyncLink, rules: Rules) -> None:
         self._link, self._rules = link, rules
 
     def write(self, operation: Operation[T], moment: Moment) -> T:

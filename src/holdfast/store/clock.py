@@ -1,11 +1,12 @@
 """Two times: the wall's, for people and schedules, and one that nobody can set, for leases.
 
 A lease must not end because somebody set the clock, and must end if the machine slept through it. The tick
-starts again at every boot, so a stored tick means something only beside the boot id it was read under.
+starts again at every boot, and differs between time namespaces: a stored tick means something only beside the name of both.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from typing import Final, Protocol
 
 _BOOT_ID_LINUX: Final = Path("/proc/sys/kernel/random/boot_id")
 _BOOT_ID_MAC: Final = ("/usr/sbin/sysctl", "-n", "kern.bootsessionuuid")
+_TIME_NAMESPACE: Final = "/proc/self/ns/time"
 _TICK_CLOCK: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -50,6 +52,21 @@ def _boot_id(platform: str) -> str:
         if platform == "darwin":
             answer = subprocess.run(_BOOT_ID_MAC, capture_output=True, text=True, timeout=5, check=True)
             return answer.stdout.strip()
-        return _BOOT_ID_LINUX.read_text("ascii").strip()
+        return f"{_linux_boot_id()} {_time_namespace()}".strip()
     except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def _linux_boot_id() -> str:
+    try:
+        return _BOOT_ID_LINUX.read_text("ascii").strip()
+    except OSError:
+        return ""  # a sandbox
+
+
+def _time_namespace() -> str:
+    """Ticks of two namespaces count from two moments."""
+    try:
+        return os.readlink(_TIME_NAMESPACE)
+    except OSError:
         return ""

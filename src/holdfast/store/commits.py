@@ -61,13 +61,16 @@ class Commits:
         self._leader: int | None = None
 
     @contextmanager
-    def paused(self) -> Iterator[bool]:
-        """Nobody commits meanwhile. But a signal handler cannot wait for the commit that it interrupted: False to it."""
-        if self._leader == threading.get_ident():
-            yield False
-        else:
-            with self.busy:
-                yield True
+    def paused(self, seconds: float = -1) -> Iterator[bool]:
+        """Nobody commits meanwhile. False: a commit goes on for longer than that, or in the thread that asks."""
+        paused = False
+        try:
+            if self._leader != threading.get_ident():
+                paused = self.busy.acquire(timeout=seconds)
+            yield paused
+        finally:
+            if paused:
+                self.busy.release()
 
     def write(self, operation: Operation[T]) -> T:
         if not self.is_alone():

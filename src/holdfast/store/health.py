@@ -56,7 +56,7 @@ class Stall(NamedTuple):
 
 def standing(moment: Moment) -> Op[Snapshot]:
     # Who has room is asked first: what then still waits has done so beside that room.
-    rows = yield Statement("worker_loads", {"tick": moment.tick, "boot": moment.boot})
+    rows = yield Statement("worker_loads", moment.clocks)
     duties = [WorkerLoad(name, bool(by_hand), _queues(queues), slots, running) for name, by_hand, queues, slots, running in rows]
     heads = [
         NextReady(queue, task, id, max(0.0, (moment.now - ready_at) / 1e6))

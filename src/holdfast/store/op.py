@@ -43,6 +43,11 @@ class Moment(NamedTuple):
     tick: int
     boot: str
 
+    @property
+    def clocks(self) -> dict[str, int | str]:
+        """What statements about leases are given; `booted`: when this boot began, by the wall clock."""
+        return {"now": self.now, "tick": self.tick, "boot": self.boot, "booted": self.now - self.tick}
+
 
 Operation = Callable[[Moment], Op[T]]
 """An operation before it runs: it is given the time when its transaction has begun."""
@@ -107,6 +112,14 @@ def together(*ops: Op[Any]) -> Op[list[Any]]:
             rows = [next(answers) for _ in group]
             advance(index, rows[0] if isinstance(asked[index], Statement) else rows)
     return values
+
+
+Probe = Callable[[str], None]
+"""Where tests look into a store: called before every statement ("begin", the verb, "commit") and after the commit."""
+
+
+class Probed(Protocol):
+    probe: Probe | None
 
 
 class Connection(Protocol):

@@ -1,6 +1,7 @@
 """Writing down what holders report about their jobs, in batches: progress, events, meters, and how a run ended.
 
-A report whose token is not the current one is left out, whole, and named in the answer.
+The fence: a report whose worker and token are not those of the current claim is left out, whole, and named in the answer. The
+worker counts because tokens and numbers of jobs are given out again after a restore.
 """
 
 from __future__ import annotations
@@ -83,17 +84,20 @@ class Settled(NamedTuple):
 NOTHING_LEFT = Settled(set(), set())
 
 
-def settle(moment: Moment, reports: Sequence[Report], *, waits: bool = True) -> Op[Settled]:
-    """waits  Block on rows that another transaction has locked. If not, reports about such jobs are left out, as `busy`."""
+def settle(moment: Moment, reports: Sequence[Report], worker: int | None, *, waits: bool = True) -> Op[Settled]:
+    """Write the reports of a worker, or about any, if there is none.
+
+    waits  Block on rows that another transaction has locked. If not, reports about such jobs are left out, as `busy`.
+    """
     plain = _plain(reports)
-    done = (yield from _finish(moment, plain)) if plain else set()
+    done = (yield from _finish(moment, plain, worker)) if plain else set()
     left: list[Report] = []
     for report in reports:
         if report.seq in done:
             report.written = True
         else:
             left.append(report)
-    return (yield from _settle(moment, left, waits)) if left else NOTHING_LEFT
+    return (yield from _settle(moment, left, worker, waits)) if left else NOTHING_LEFT
 
 
 def _plain(reports: Sequence[Report]) -> list[Report]:
@@ -105,17 +109,18 @@ def _plain(reports: Sequence[Report]) -> list[Report]:
     return plain
 
 
-def _finish(moment: Moment, reports: list[Report]) -> Op[set[int]]:
+def _finish(moment: Moment, reports: list[Report], worker: int | None) -> Op[set[int]]:
     """The same as `_settle` does, at once, for those whose claim is current and locked nowhere else."""
     leases = {report.seq: report.token for report in reports}
     results = {report.seq: report.change.result for report in reports if report.change}
-    rows = yield Statement("finish_jobs", {"now": moment.now, "leases": json_of(leases), "results": json_of(results)})
+    fields = {"now": moment.now, "worker": worker, "leases": json_of(leases), "results": json_of(results)}
+    rows = yield Statement("finish_jobs", fields)
     return set(_decode_seqs(rows[0][0]))
 
 
-def _settle(moment: Moment, reports: Sequence[Report], waits: bool) -> Op[Settled]:
+def _settle(moment: Moment, reports: Sequence[Report], worker: int | None, waits: bool) -> Op[Settled]:
     tokens = {report.seq: report.token for report in reports}
-    rows = yield Statement("lock_claims" if waits else "lock_free_claims", {"leases": json_of(tokens)})
+    rows = yield Statement("lock_claims" if waits else "lock_free_claims", {"leases": json_of(tokens), "worker": worker})
     held, busy = set(_decode_seqs(rows[0][0])), set(_decode_seqs(rows[0][1]))
     for report in reports:
         report.written = report.seq not in busy

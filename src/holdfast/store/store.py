@@ -7,8 +7,7 @@ from typing import Any, Protocol, TypeVar
 from holdfast.store.caller import AsyncCallerTransaction, CallerTransaction
 from holdfast.store.clock import Clock
 from holdfast.store.migrate import Migration
-from holdfast.store.op import Operation
-from holdfast.store.probe import Probe
+from holdfast.store.op import Operation, Probe
 
 T = TypeVar("T")
 
@@ -47,6 +46,8 @@ class Store(Database, Protocol):
 
     clock: Clock
     probe: Probe | None
+    generation: int
+    """Counts how often the database was found to be another one: restored, replaced, or failed over to a copy that is behind."""
 
     @property
     def dialect(self) -> str:

@@ -35,15 +35,14 @@ def promote(moment: Moment) -> Op[int]:
 
 def expire(moment: Moment) -> Op[list[str]]:
     """Jobs whose holder stopped renewing: ready again, or failed where their attempts are used up. Their ids."""
-    clock = {"tick": moment.tick, "boot": moment.boot}
-    if not (yield Statement("stale_workers", clock)):
+    if not (yield Statement("stale_workers", moment.clocks)):
         return []
-    rows = yield Statement("expired_claims", {**clock, "limit": EXPIRE_BATCH_MAX})
+    rows = yield Statement("expired_claims", {**moment.clocks, "limit": EXPIRE_BATCH_MAX})
     if not rows:
         return []
     reports = [_lost(row) for row in rows]
     yield Statement("add_notices", {"kind": "expired", "seqs": json_of([report.seq for report in reports])})
-    yield from settle(moment, reports)
+    yield from settle(moment, reports, None)
     return [row[-1] for row in rows]
 
 
@@ -68,8 +67,7 @@ def prune(moment: Moment, before: int, limit: int = PRUNE_BATCH_MAX) -> Op[int]:
 
 def forget(moment: Moment) -> Op[None]:
     """Workers that have been gone for an hour, notices that were left for them, and keys whose time is over."""
-    clock = {"tick": moment.tick, "boot": moment.boot}
-    yield Statement("forget_workers", {**clock, "before": moment.now - _FORGET_WORKERS_AFTER})
+    yield Statement("forget_workers", {**moment.clocks, "before": moment.now - _FORGET_WORKERS_AFTER})
     yield Statement("forget_notices")
     yield Statement("forget_keys", {"now": moment.now})
 

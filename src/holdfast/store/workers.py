@@ -5,12 +5,16 @@ A lease runs out a fixed time after its holder's last beat, so one row renews an
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from holdfast.errors import LeaseLost
 from holdfast.store.claim import Cursor, names_of
 from holdfast.store.op import Alone, Moment, Op, Shortcut, Statement
+
+NUMBER_BITS: Final = 53
+"""Of a worker's number: as many as JSON can carry."""
 
 
 def register(
@@ -25,11 +29,16 @@ def register(
     queues: Sequence[str] | None = None,
 ) -> Op[int]:
     """A row that leases run by; its number."""
-    worker: int = (yield Statement("next_worker"))[0][0]
+    worker = new_number()
     facts = {"id": worker, "name": name, "host": host, "pid": pid, "by_hand": int(by_hand), "lease_min": lease_min}
     serves = {"slots": slots, "queues": names_of(queues)}
     yield Statement("add_worker", {**facts, **serves, "now": moment.now, "tick": moment.tick, "boot": moment.boot})
     return worker
+
+
+def new_number() -> int:
+    """Random: after a restore, the next number of a series could be that of a worker that is still running."""
+    return secrets.randbits(NUMBER_BITS)
 
 
 def leave(worker: int) -> Op[None]:
@@ -64,7 +73,7 @@ def _beat(moment: Moment, worker: int, last: int | None) -> Statement:
 
 def renew(moment: Moment, worker: int, seq: int, token: int) -> Op[None]:
     """A lease that was claimed by hand: its holder is a worker of its own, so this is that worker's beat."""
-    held = yield Statement("lock_claims", {"leases": f'{{"{seq}":{token}}}'})
+    held = yield Statement("lock_claims", {"leases": f'{{"{seq}":{token}}}', "worker": worker})
     if held[0][0] == "[]":
         raise LeaseLost(f"token {token} is not the current one: the job was taken, cancelled or ended meanwhile")
     yield from beat(moment, worker)
@@ -107,9 +116,7 @@ def work_to_do(
         "queues": names_of(queues),
         "tasks": names_of(tasks),
         "cursor": None if cursor is None else cursor.text,
-        "now": moment.now,
-        "tick": moment.tick,
-        "boot": moment.boot,
+        **moment.clocks,
         "worker": worker,
         "horizon": horizon,
     }

@@ -6,11 +6,14 @@ A kill between the two lines leaves the request undecided: the job may or may no
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import sys
 import time
+import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from holdfast.domain.key import Key
 from holdfast.errors import IllegalMove
@@ -31,7 +34,7 @@ class Requester:
         self._recent: list[str] = []
         self._ways: dict[Callable[[], None], int] = {
             self._one: 30, self._bulk: 10, self._keyed: 25, self._transaction: 20, self._burst: 6, self._gathered: 6,
-            self._cancel: 6,
+            self._cancel: 6, self._forked: 3,
         }  # fmt: skip
 
     def run(self) -> None:
@@ -83,14 +86,38 @@ class Requester:
     async def _gather(self, wanted: list[tuple[str, AnyTask]]) -> None:
         await asyncio.gather(*(self._aenqueue(call, task) for call, task in wanted))
 
-    def _enqueue(self, wanted: tuple[str, AnyTask]) -> None:
+    def _enqueue(self, wanted: tuple[str, AnyTask], how: str = "burst") -> None:
         call, task = wanted
-        ledger.write("invoke", how="burst", calls=[call])
+        ledger.write("invoke", how=how, calls=[call])
         self._acknowledge([call], task.enqueue(call=call).id)
 
     async def _aenqueue(self, call: str, task: AnyTask) -> None:
         ledger.write("invoke", how="gathered", calls=[call])
         self._acknowledge([call], (await task.aenqueue(call=call)).id)
+
+    def _forked(self) -> None:
+        """A forked child enqueues: beside this process, or as a daemon whose parent has left. Either may be killed first."""
+        self._reader.close()  # a child must not inherit a connection of the program's own
+        leaves = self._chance.random() < 0.5
+        child = os.fork()
+        if child == 0:
+            self._enqueue_in_child(leaves)
+        self._reader = connect(app.url)
+        os.waitpid(child, 0)
+
+    def _enqueue_in_child(self, leaves: bool) -> NoReturn:
+        code = 1
+        try:
+            if not leaves or os.fork() == 0:
+                self._name = f"{self._name}.{os.getpid()}"
+                for _ in range(self._chance.randint(1, 6)):
+                    self._enqueue((self._call(), self._task()), how="forked")
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+            sys.stderr.flush()
+        finally:
+            os._exit(code)
 
     def _cancel(self) -> None:
         if not self._recent:

@@ -60,6 +60,11 @@ class Claimer:
         holder = Holder(worker, self._config.name, self._lease, self._leases)
         return claim.claim(moment, holder, lanes, limit, self._cursor)
 
+    def start_over(self) -> None:
+        """Nothing holds that was learned about the database before."""
+        self._cursor = None if self._cursor is None else Cursor()
+        self.next_due = None
+
     def committed(self, claimed: Claim) -> None:
         if self._cursor is not None:
             self._cursor = claimed.cursor

@@ -95,6 +95,7 @@ class Clerk:
         self._tended_at = self._pruned_at = self._filed_at = self._looked_at = 0.0
         self._failures = 0
         self._in_doubt = False
+        self._generation = 0
         desk.call_clerk = self._outcome_came
 
     # Its loop
@@ -105,6 +106,7 @@ class Clerk:
         follows  Wakes also when others finish jobs: a worker that runs until nothing is left waits for that.
         """
         self._watcher = self._store.watcher(follows)
+        self._generation = self._store.generation
         self._register()
 
     def work(self, finished: Callable[[], bool]) -> None:
@@ -178,6 +180,8 @@ class Clerk:
             return pause
 
     def _turn(self, closing: bool) -> float:
+        if self._store.generation != self._generation:
+            self._start_over()
         match decide(self._facts(closing)):
             case Delay(seconds):
                 return seconds
@@ -241,6 +245,9 @@ class Clerk:
         except HoldfastError:
             self._put_back(reports)
             raise
+        if self._store.generation != self._generation:
+            self._start_over()  # whatever was claimed runs out with the number that it was claimed by
+            return
         self._in_doubt = False
         self._filed_at = self._looked_at = time.monotonic()
         self._take_in(filed, size, reports)
@@ -256,7 +263,7 @@ class Clerk:
         def run(moment: Moment) -> Op[Filed]:
             current = [report for report in reports if not report.recalled]
             settled, notices, alive, lanes = yield from together(
-                write_reports(moment, current, waits=False),
+                write_reports(moment, current, self.worker, waits=False),
                 workers.notices(self.worker),
                 workers.beat(moment, self.worker) if beats else _nothing(True),
                 self._claimer.lanes() if size and not tends else _nothing([]),
@@ -281,7 +288,7 @@ class Clerk:
             if seq not in self._runs or self._runs[seq].claimed.token != token
         ]
         if unknown:
-            yield from write_reports(moment, unknown)
+            yield from write_reports(moment, unknown, self.worker)
 
     def _tend(self, moment: Moment, prunes: bool) -> Op[Tended]:
         """A batch is pruned once a minute while there is little to forget, with every tending while there is more."""
@@ -353,10 +360,22 @@ class Clerk:
             self._runs.pop(seq, None)
 
     def _lose_all(self) -> None:
-        """The worker was given up for dead: nothing that it holds is its own any more. It starts over under a new number."""
         log.warning("worker %s was given up for dead by the others; it registers again", self._config.name)
+        self._register_again("its lease ran out")
+
+    def _start_over(self) -> None:
+        """Jobs of the database before, and their numbers, mean nothing in this one."""
+        log.warning("worker %s: the database is another one than before; the worker registers again", self._config.name)
+        generation = self._store.generation
+        self._reports.take()
+        self._claimer.start_over()
+        self._register_again("the database was restored or replaced")
+        self._generation = generation
+
+    def _register_again(self, why: str) -> None:
+        """Nothing that the worker holds is its own any more. It goes on under a new number."""
         for seq in list(self._runs):
-            self._lose(seq, None, "its lease ran out")
+            self._lose(seq, None, why)
         self._register()
         self._woken = True
 

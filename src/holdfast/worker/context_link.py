@@ -22,8 +22,9 @@ from holdfast.worker.desk import Run
 
 
 class RunLink:
-    def __init__(self, run: Run, registry: Registry, speaks: Callable[[Run], None], store: Store) -> None:
+    def __init__(self, run: Run, registry: Registry, speaks: Callable[[Run], None], store: Store, worker: int) -> None:
         self._run, self._registry, self._speaks, self._store = run, registry, speaks, store
+        self._worker = worker
 
     def job(self) -> Job:
         return job_of_claimed(self._run.claimed, self._run.task.name, self._run.queue, self._registry.decoders)
@@ -56,7 +57,7 @@ class RunLink:
         change = settle(claimed.attempt, claimed.attempts_max, success, self._run.task.retry, 0.5)
 
         def run(moment: Moment) -> Op[None]:
-            yield Statement("lock_claims", {"leases": f'{{"{claimed.seq}":{claimed.token}}}'})
+            yield Statement("lock_claims", {"leases": f'{{"{claimed.seq}":{claimed.token}}}', "worker": self._worker})
             callback = hidden_of_callback(self._run)
             report = Report(claimed.seq, claimed.token, claimed.lane, claimed.attempt, change, callback=callback)
             for before in context.in_flight:
@@ -64,7 +65,7 @@ class RunLink:
                     before.recalled = True
                     report.add(before)
             report.add(context.take())
-            if (yield from write_reports(moment, [report])).lost:
+            if (yield from write_reports(moment, [report], self._worker)).lost:
                 raise LeaseLost(f"job {claimed.id}: token {claimed.token} is not the current one; roll back")
 
         return run

@@ -250,7 +250,7 @@ class Worker:
     def _context(self, run: Run) -> Context:
         clerk = self._clerk
         assert clerk is not None
-        return new_context(run, RunLink(run, self._registry, clerk.has_news, self._store))
+        return new_context(run, RunLink(run, self._registry, clerk.has_news, self._store, clerk.worker))
 
     def _served(self) -> tuple[str, ...] | None:
         """Its queues, and the one that is nobody's in particular."""

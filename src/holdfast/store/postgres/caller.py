@@ -6,7 +6,7 @@ one that the library opens by itself at the first statement: what is committed a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final, TypeVar, cast
 
 import psycopg
@@ -15,18 +15,16 @@ from holdfast.errors import SettingError, StoreUnavailable
 from holdfast.store.caller import MIGRATE, AsyncCallerTransaction, CallerTransaction
 from holdfast.store.clock import Clock
 from holdfast.store.migrate import pending
-from holdfast.store.op import Asked, Moment, Op, Operation, Row, Statement
+from holdfast.store.op import Moment, Op, Operation, Statement
 from holdfast.store.postgres.clock import ServerClock, own_micros
 from holdfast.store.postgres.errors import explain
-from holdfast.store.postgres.libraries import BACK, CLOCK, KEEP, MARK, NOTIFY, AsyncLink, SyncLink, link_to
-from holdfast.store.postgres.schema import PACKAGE, verbs
+from holdfast.store.postgres.libraries import BACK, CLOCK, KEEP, MARK, NOTIFY, AsyncServerLink, ServerLink, link_to
+from holdfast.store.postgres.schema import PACKAGE
 from holdfast.store.postgres.url import Location
-from holdfast.store.sql import Wakes
 from holdfast.store.store import Database
 
 T = TypeVar("T")
 _WHERE: Final = "the database of on="
-_ADD_LANE: Final = "add_lane"
 _NO_TRANSACTION: Final = "25P01"
 _FOR_THE_CALLER: Final = {
     _NO_TRANSACTION: "on= is a connection in autocommit mode with no transaction; begin one first, or leave on= out",
@@ -49,55 +47,28 @@ def caller_transaction(
     identity  What the verb `identity` returned on the store's own connection, if it has one; on the caller's it must be the same.
     database  The store itself, for what must not wait for the caller's commit.
     """
-    link, rules = link_to(on, location.schema), PostgresRules(location, clock, identity)
-    if isinstance(link, SyncLink):
-        return CallerTransaction(link if database is None else LanesApart(link, database), rules)
-    return AsyncCallerTransaction(link if database is None else AsyncLanesApart(link, database), rules)
-
-
-class LanesApart:
-    """A new lane is committed at once: else all that enqueue the same task would wait for the caller's transaction to end."""
-
-    def __init__(self, link: SyncLink, database: Database) -> None:
-        self._link, self._database, self.exclusively = link, database, link.exclusively
-
-    def run(self, statement: Statement) -> list[Row]:
-        return self._database.write(lambda _: _only(statement)) if statement.verb == _ADD_LANE else self._link.run(statement)
-
-    def run_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        return [self.run(statement) for statement in statements]
-
-
-class AsyncLanesApart:
-    def __init__(self, link: AsyncLink, database: Database) -> None:
-        self._link, self._database, self.exclusively = link, database, link.exclusively
-
-    async def run(self, statement: Statement) -> list[Row]:
-        if statement.verb == _ADD_LANE:
-            return await self._database.awrite(lambda _: _only(statement))
-        return await self._link.run(statement)
-
-    async def run_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        return [await self.run(statement) for statement in statements]
-
-
-def _only(statement: Statement) -> Op[list[Row]]:
-    rows: list[Row] = yield statement
-    return rows
+    link = link_to(on, location.schema)
+    rules = PostgresRules(link, location, clock, identity, database)
+    return CallerTransaction(link, rules) if isinstance(link, ServerLink) else AsyncCallerTransaction(link, rules)
 
 
 class PostgresRules:
-    def __init__(self, location: Location, clock: Clock, identity: str | None) -> None:
+    def __init__(
+        self,
+        link: ServerLink | AsyncServerLink,
+        location: Location,
+        clock: Clock,
+        identity: str | None,
+        database: Database | None,
+    ) -> None:
+        self._link, self._database = link, database
         self._location, self._clock, self._identity = location, clock, identity
 
     def writing(self, operation: Operation[T], moment: Moment) -> Op[T]:
         yield MARK
         try:
-            used: set[str] = set()
-            value = yield from _noting(operation((yield from self._arrive(moment))), used)
-            wakes = _wakes(used)
-            if wakes is not None:
-                yield NOTIFY[wakes]  # sent when the caller commits
+            value = yield from operation((yield from self._arrive(moment)))
+            yield NOTIFY  # of what was written; sent when the caller commits
             yield KEEP
             return value
         except BaseException:
@@ -118,7 +89,9 @@ class PostgresRules:
 
     def _arrive(self, moment: Moment) -> Op[Moment]:
         """That the caller's database is the app's, and of this version; and the time there, if it is not known yet."""
-        ((version, identity),) = yield Statement("identity")
+        ((version, identity, isolation),) = yield Statement("identity")
+        # Else all that enqueue the same task would wait for the caller to commit. But a snapshot would not see such a lane.
+        self._link.lanes = self._database if isolation == "read committed" else None
         if self._identity is not None and identity != self._identity:
             raise SettingError(
                 f"on= is a connection to another database than {self._location.shown}, where this app's jobs are; "
@@ -176,29 +149,6 @@ def _mark_if_begun() -> Op[bool]:
             return False
         raise
     return True
-
-
-def _wakes(used: set[str]) -> Wakes | None:
-    known = verbs()
-    found = {known[verb].wakes for verb in used}
-    return "workers" if "workers" in found else "followers" if "followers" in found else None
-
-
-def _noting(op: Op[T], used: set[str]) -> Op[T]:
-    """The same operation; the verbs that it uses are written down."""
-    try:
-        asked: Asked = next(op)
-        while True:
-            used.update(each.verb for each in ([asked] if isinstance(asked, Statement) else asked))
-            try:
-                rows = yield asked
-            except BaseException as error:
-                asked = op.throw(error)
-            else:
-                asked = op.send(rows)
-    except StopIteration as end:
-        value: T = end.value
-        return value
 
 
 def _undo() -> Op[None]:

@@ -19,14 +19,13 @@ from psycopg.types.numeric import Int8Dumper
 
 from holdfast.errors import StoreUnavailable
 from holdfast.store.clock import Clock
-from holdfast.store.op import Row, Statement
+from holdfast.store.op import Probed, Row, Statement
 from holdfast.store.postgres.bounded import Bounded
 from holdfast.store.postgres.clock import ServerClock, own_micros
 from holdfast.store.postgres.notifier import CHANNEL
 from holdfast.store.postgres.pipe import Pipe
 from holdfast.store.postgres.schema import Raw, verbs
 from holdfast.store.postgres.url import SERVER_OLDEST, SETTINGS_LOCAL, Location, options_of
-from holdfast.store.probe import Probed
 from holdfast.store.sql import Sql, Wakes, in_schema
 
 PREPARE_AFTER: Final = 5

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
@@ -23,8 +20,10 @@ from holdfast.errors import StoreUnavailable
 from holdfast.store.caller import AsyncCallerTransaction, CallerTransaction
 from holdfast.store.clock import Clock
 from holdfast.store.commits import Commits
+from holdfast.store.fork import ForkAware
 from holdfast.store.migrate import Migration, pending
-from holdfast.store.op import Moment, Operation, drive, shortcut
+from holdfast.store.op import Moment, Operation, Probe, drive, shortcut
+from holdfast.store.pool import Pool, Threads
 from holdfast.store.postgres.bounded import MARGIN_SECONDS, Bounded, Timeout
 from holdfast.store.postgres.caller import caller_transaction
 from holdfast.store.postgres.clock import ServerClock
@@ -35,7 +34,6 @@ from holdfast.store.postgres.notifier import CHANNEL, Notifier
 from holdfast.store.postgres.schema import PACKAGE, apply_pending, version_of
 from holdfast.store.postgres.url import CALL_SECONDS, LOCK_SECONDS, location_of
 from holdfast.store.postgres.writer import Patience, Writer
-from holdfast.store.probe import Probe
 from holdfast.store.sql import Wakes
 
 T = TypeVar("T")
@@ -43,7 +41,7 @@ WRITERS: Final = 4
 READERS_MAX: Final = 8
 
 
-class PostgresStore:
+class PostgresStore(ForkAware):
     """The store behind a `postgresql://` URL. Opened on first use; safe to share between threads and across fork."""
 
     dialect: Final = "postgresql"
@@ -55,28 +53,28 @@ class PostgresStore:
         self.path = self.location.shown
         self.clock: Clock = clock or ServerClock()
         self.probe: Probe | None = None
-        self._writers = [Writer(self, self._submit) for _ in range(writers)]
+        self.generation = 0
+        self._threads = Threads(writers + READERS_MAX)
+        self._writers = [Writer(self, self._threads.submit) for _ in range(writers)]
+        self._readers = Pool(self.open, READERS_MAX, (psycopg.Error, KeyboardInterrupt), self._is_usable)
         self._notifier = Notifier(self._connect)
         self._inherited: list[Any] = []
         self._prepares = True
         self._silent_at = -math.inf
         self._answer_seconds = LOCK_SECONDS + MARGIN_SECONDS  # what waits for a row is told by the server first
         self._reset()
-        _stores.add(self)
+        super().__init__()
 
     def _reset(self) -> None:
         self._opening = threading.Lock()
-        self._mutex = threading.Lock()
-        self._readers: list[Connection] = []
         self._reading_now = threading.Semaphore(READERS_MAX)
-        self._executor: ThreadPoolExecutor | None = None
         self._prepared = self._reached = False
         self._identity: str | None = None
 
-    def forget_after_fork(self) -> None:
-        """In a forked child: the parent's connections are kept, unused and unclosed, for to close one would end it there too."""
+    def after_fork_in_child(self) -> None:
+        """The parent's connections are kept, unused and unclosed, for to close one would end it there too."""
         kept = [writer.forget() for writer in self._writers]
-        self._inherited.append((kept, self._notifier.forget(), self._readers, self._executor))
+        self._inherited.append((kept, self._notifier.forget(), self._readers.forget(), self._threads.forget()))
         self._reset()
 
     @property
@@ -129,23 +127,16 @@ class PostgresStore:
                     raise
 
     def _with_reader(self, act: Callable[[Connection], T]) -> T:
-        pool = self._readers
-        connection = self._reading()
-        try:
+        with self._readers.lent() as connection:
             if isinstance(self.clock, ServerClock) and self.clock.is_stale():
                 connection.read_clock(self.clock)
-            value = act(connection)
-        except (psycopg.Error, KeyboardInterrupt):
-            connection.close()
-            raise
-        except BaseException:
-            self._give_back(connection, pool)
-            raise
-        self._give_back(connection, pool)
-        return value
+            return act(connection)
+
+    def _is_usable(self, connection: Connection) -> bool:
+        return not (connection.raw.closed or self.is_distrusted(connection))
 
     async def aread(self, operation: Operation[T]) -> T:
-        return await asyncio.wrap_future(self._submit(lambda: self.read(operation)))
+        return await asyncio.wrap_future(self._threads.submit(lambda: self.read(operation)))
 
     def watcher(self, follows: bool = False) -> Listener:
         """Waits for commits of other processes and of this one; unless it `follows`, not for those that bring no work."""
@@ -181,14 +172,9 @@ class PostgresStore:
         for writer in self._writers:
             writer.close()
         self._notifier.close()
-        with self._mutex:
-            readers, executor = self._readers, self._executor
-            self._readers, self._executor = [], None
-            self._prepared, self._identity = False, None
-        for reader in readers:
-            reader.close()
-        if executor is not None:
-            executor.shutdown(wait=False)
+        self._readers.close()
+        self._threads.close()
+        self._prepared, self._identity = False, None
 
     def open(self, answer_seconds: float | None = None) -> Connection:
         """A new connection to a database that is known to be of this version's layout."""
@@ -227,38 +213,12 @@ class PostgresStore:
         raw.bound_seconds = self._answer_seconds
         return raw
 
-    def _reading(self) -> Connection:
-        while True:
-            with self._mutex:
-                connection = self._readers.pop() if self._readers else None
-            if connection is None:
-                return self.open()
-            if not self.is_distrusted(connection):
-                return connection
-            connection.close()
-
-    def _give_back(self, connection: Connection, pool: list[Connection]) -> None:
-        """To the pool it was taken for; that is no longer ours if the store was closed meanwhile."""
-        with self._mutex:
-            kept = pool is self._readers and len(pool) < READERS_MAX and not connection.raw.closed
-            if kept:
-                pool.append(connection)
-        if not kept:
-            connection.close()
-
     @contextmanager
     def _explained(self) -> Iterator[None]:
         try:
             yield
         except psycopg.Error as error:
             raise explain(error, self.path) from error
-
-    def _submit(self, work: Callable[[], T]) -> Future[T]:
-        with self._mutex:  # so that nobody closes the executor between our look at it and our use of it
-            if self._executor is None:
-                threads = len(self._writers) + READERS_MAX
-                self._executor = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="holdfast-store")
-            return self._executor.submit(work)
 
     # What its writers ask of it
 
@@ -270,18 +230,22 @@ class PostgresStore:
             self.probe(what)
 
     def take_over_notification(self) -> bool:
+        """Whether the caller must notify workers itself, in the packet of its statement."""
         return self._notifier.take_over()
 
     def notify(self, wakes: Wakes) -> None:
         self._notifier.request(wakes)
 
     def knows_server(self) -> bool:
+        """Whether it was reached before, so that it is worth waiting for it to come back."""
         return self._reached
 
     def distrust_plans(self) -> None:
+        """There is a pooler in between that mixes up prepared statements: do without."""
         self._prepares = False
 
     def distrust_older(self) -> None:
+        """A connection went silent: those that were opened before it may have, too. Each would cost as long again."""
         self._silent_at = time.monotonic()
 
     def is_distrusted(self, connection: Connection) -> bool:
@@ -293,14 +257,3 @@ class PostgresStore:
 
     def open_writer(self) -> Connection:
         return self.open(self._answer_seconds)
-
-
-_stores: weakref.WeakSet[PostgresStore] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for store in list(_stores):
-        store.forget_after_fork()
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -6,21 +6,32 @@ import asyncio
 import re
 import threading
 import weakref
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from psycopg import AsyncCursor, Cursor
 from psycopg.rows import tuple_row
 
 from holdfast.errors import SettingError
-from holdfast.store.caller import ALCHEMY_ASYNC, ALCHEMY_SYNC, alchemy_dialect, alchemy_rows, class_of, is_session, refused
-from holdfast.store.op import Row, Statement
+from holdfast.store.caller import (
+    ALCHEMY_ASYNC,
+    ALCHEMY_SYNC,
+    AsyncLink,
+    SyncLink,
+    alchemy_dialect,
+    alchemy_rows,
+    class_of,
+    is_session,
+    refused,
+)
+from holdfast.store.op import Op, Row, Statement
 from holdfast.store.postgres.notifier import CHANNELS
 from holdfast.store.postgres.schema import verbs
 from holdfast.store.sql import Sql, Values, Wakes
+from holdfast.store.store import Database
 
 SUPPORTED: Final = (
     "an open connection of psycopg or asyncpg, SQLAlchemy's Connection, Session, AsyncConnection or AsyncSession, "
@@ -28,37 +39,42 @@ SUPPORTED: Final = (
 )
 DRIVERS: Final = ("psycopg", "psycopg_async", "asyncpg")
 MARK, BACK, KEEP = Statement("mark"), Statement("back"), Statement("keep")
-NOTIFY: Final[dict[Wakes, Statement]] = {wakes: Statement(f"notify {wakes}") for wakes in CHANNELS}
-CLOCK: Final = Statement("clock")
+NOTIFY, CLOCK = Statement("notify"), Statement("clock")
 _CONTROL: Final = {
     "mark": "SAVEPOINT holdfast_on",
     "back": "ROLLBACK TO SAVEPOINT holdfast_on",
     "keep": "RELEASE SAVEPOINT holdfast_on",
-    **{NOTIFY[wakes].verb: f"NOTIFY {channel}" for wakes, channel in CHANNELS.items()},
     "clock": "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
 }
 _JSON: Final = re.compile(r"(\$\d+)::(?=jsonb?\b)")
 _CAST: Final = re.compile(r"(%\(\w+\)s)(?=::)")
 
 
-class Dialect(NamedTuple):
+class Dialect:
     """How a driver takes parameters: `%(name)s` and a dict, or `$1` and a tuple."""
 
-    schema: str
-    numbered: bool
+    def __init__(self, schema: str, numbered: bool) -> None:
+        self._numbered, self._verbs = numbered, _verbs(schema, numbered)
+        self._wakes: Wakes | None = None
+        """Which processes wait for what was written since the last notification."""
 
     def prepared(self, statement: Statement) -> tuple[str, Any]:
+        """No text: there is nothing to run."""
+        if statement is NOTIFY:
+            wakes, self._wakes = self._wakes, None
+            return ("", None) if wakes is None else (f"NOTIFY {CHANNELS[wakes]}", None)
         control = _CONTROL.get(statement.verb)
         if control is not None:
             return control, None
-        text, values = _verbs(self.schema, self.numbered)[statement.verb]
-        return text, values(statement.parameters) if self.numbered else dict(statement.parameters)
+        text, values, wakes = self._verbs[statement.verb]
+        self._wakes = wakes if self._wakes is None or wakes == "workers" else self._wakes
+        return text, values(statement.parameters) if self._numbered else dict(statement.parameters)
 
 
 @cache
-def _verbs(schema: str, numbered: bool) -> dict[str, tuple[str, Values]]:
+def _verbs(schema: str, numbered: bool) -> dict[str, tuple[str, Values, Wakes | None]]:
     written = _numbered if numbered else _named
-    return {verb: (written(sql), sql.values) for verb, sql in verbs(schema).items()}
+    return {verb: (written(sql), sql.values, sql.wakes) for verb, sql in verbs(schema).items()}
 
 
 def _numbered(sql: Sql) -> str:
@@ -71,7 +87,7 @@ def _named(sql: Sql) -> str:
     return _CAST.sub(r"(\1)", sql.named)
 
 
-def link_to(on: Any, schema: str) -> SyncLink | AsyncLink:
+def link_to(on: Any, schema: str) -> ServerLink | AsyncServerLink:
     """The link that fits."""
     psycopg = class_of(on, "psycopg", "Connection", "AsyncConnection")
     if psycopg is not None:
@@ -97,38 +113,40 @@ def _check_dialect(name: str, driver: str, drivers: tuple[str, ...]) -> None:
         )
 
 
-class SyncLink(ABC):
+class ServerLink(SyncLink):
     def __init__(self, on: Any, dialect: Dialect) -> None:
         self._on, self._dialect = on, dialect
+        self.lanes: Database | None = None
+        """Where a new lane is committed at once; None: it is part of the caller's transaction."""
 
     def run(self, statement: Statement) -> list[Row]:
-        return self.execute(*self._dialect.prepared(statement))
-
-    def run_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        return [self.run(statement) for statement in statements]
-
-    def exclusively(self) -> AbstractContextManager[Any]:
-        return nullcontext()  # a session is its thread's own
+        if self.lanes is not None and statement.verb == "add_lane":
+            return self.lanes.write(lambda _: _only(statement))
+        text, parameters = self._dialect.prepared(statement)
+        return self.execute(text, parameters) if text else []
 
     @abstractmethod
     def execute(self, sql: str, parameters: Any) -> list[Row]: ...
 
 
-class AsyncLink(ABC):
+class AsyncServerLink(AsyncLink):
     def __init__(self, on: Any, dialect: Dialect) -> None:
         self._on, self._dialect = on, dialect
+        self.lanes: Database | None = None
 
     async def run(self, statement: Statement) -> list[Row]:
-        return await self.execute(*self._dialect.prepared(statement))
-
-    async def run_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        return [await self.run(statement) for statement in statements]
-
-    def exclusively(self) -> AbstractAsyncContextManager[Any]:
-        return nullcontext()  # a session is its task's own
+        if self.lanes is not None and statement.verb == "add_lane":
+            return await self.lanes.awrite(lambda _: _only(statement))
+        text, parameters = self._dialect.prepared(statement)
+        return await self.execute(text, parameters) if text else []
 
     @abstractmethod
     async def execute(self, sql: str, parameters: Any) -> list[Row]: ...
+
+
+def _only(statement: Statement) -> Op[list[Row]]:
+    rows: list[Row] = yield statement
+    return rows
 
 
 _locks: Final[weakref.WeakKeyDictionary[Any, Any]] = weakref.WeakKeyDictionary()
@@ -141,7 +159,7 @@ def _check_answers(connection: Any) -> None:
         raise SettingError("on= is a connection in pipeline mode; use it after the `with connection.pipeline():` block")
 
 
-class Psycopg(SyncLink):
+class Psycopg(ServerLink):
     """Through a cursor of our own: the connection's may give rows that are no tuples."""
 
     def execute(self, sql: str, parameters: Any) -> list[Row]:
@@ -155,7 +173,7 @@ class Psycopg(SyncLink):
         return lock
 
 
-class AsyncPsycopg(AsyncLink):
+class AsyncPsycopg(AsyncServerLink):
     async def execute(self, sql: str, parameters: Any) -> list[Row]:
         _check_answers(self._on)
         async with AsyncCursor(self._on, row_factory=tuple_row) as cursor:
@@ -167,7 +185,7 @@ class AsyncPsycopg(AsyncLink):
         return lock
 
 
-class Asyncpg(AsyncLink):
+class Asyncpg(AsyncServerLink):
     async def execute(self, sql: str, parameters: Any) -> list[Row]:
         return [tuple(row) for row in await self._on.fetch(sql, *(parameters or ()))]
 
@@ -178,14 +196,14 @@ class Asyncpg(AsyncLink):
         return lock if connection is None else _locks.setdefault(connection, asyncio.Lock())
 
 
-class Django(SyncLink):
+class Django(ServerLink):
     def execute(self, sql: str, parameters: Any) -> list[Row]:
         with self._on.cursor() as cursor:
             cursor.execute(sql, parameters)
             return [tuple(row) for row in cursor.fetchall()] if cursor.description is not None else []
 
 
-class Alchemy(SyncLink):
+class Alchemy(ServerLink):
     def __init__(self, on: Any, dialect: Dialect, session: bool) -> None:
         super().__init__(on, dialect)
         self._connection: Callable[[], Any] = on.connection if session else lambda: on
@@ -194,7 +212,7 @@ class Alchemy(SyncLink):
         return alchemy_rows(self._connection().exec_driver_sql(sql, parameters))
 
 
-class AsyncAlchemy(AsyncLink):
+class AsyncAlchemy(AsyncServerLink):
     def __init__(self, on: Any, dialect: Dialect, session: bool) -> None:
         super().__init__(on, dialect)
         self._session = session

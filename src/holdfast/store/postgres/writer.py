@@ -10,13 +10,12 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import psycopg
 from psycopg import errors
 
 from holdfast.errors import HoldfastError, StoreUnavailable
-from holdfast.store.clock import Clock
 from holdfast.store.commits import Commits, Entry, Share, accept, refuse, shares
 from holdfast.store.op import Alone, Moment, Operation, drive, shortcut
 from holdfast.store.postgres.bounded import Timeout
@@ -24,7 +23,9 @@ from holdfast.store.postgres.clock import ServerClock
 from holdfast.store.postgres.connection import Connection
 from holdfast.store.postgres.errors import explain, is_lost, is_mixed_up, is_stale_plan, unknown_outcome
 from holdfast.store.postgres.url import IDLE_SECONDS
-from holdfast.store.sql import Wakes
+
+if TYPE_CHECKING:
+    from holdfast.store.postgres.driver import PostgresStore
 
 T = TypeVar("T")
 _chance: Final = random.SystemRandom()  # the program may have seeded the common one for itself
@@ -42,36 +43,6 @@ _ID_CONSTRAINT: Final = "job_spec_id_key"
 
 class NotKept(psycopg.OperationalError):
     """A commit without an answer, of which the server says that it was rolled back."""
-
-
-class Home(Protocol):
-    """The store, as its writers see it."""
-
-    clock: Clock
-
-    @property
-    def path(self) -> str: ...
-    def moment(self) -> Moment: ...
-    def tell(self, what: str) -> None: ...
-    def open_writer(self) -> Connection:
-        """A new connection to a database that is known to be of this version's layout."""
-
-    def knows_server(self) -> bool:
-        """Whether it was reached before, so that it is worth waiting for it to come back."""
-
-    def distrust_plans(self) -> None:
-        """There is a pooler in between that mixes up prepared statements: do without."""
-
-    def distrust_older(self) -> None:
-        """A connection went silent: those that were opened before it may have, too. Each would cost as long again."""
-
-    def is_distrusted(self, connection: Connection) -> bool: ...
-
-    def take_over_notification(self) -> bool:
-        """Whether the caller must notify workers itself, in the packet of its statement."""
-
-    def notify(self, wakes: Wakes) -> None:
-        """Something was committed that these processes may be waiting for."""
 
 
 class Patience:
@@ -92,8 +63,8 @@ class Patience:
 
 
 class Writer:
-    def __init__(self, home: Home, submit: Callable[[Callable[[], None]], object]) -> None:
-        self._home = home
+    def __init__(self, store: PostgresStore, submit: Callable[[Callable[[], None]], object]) -> None:
+        self._store = store
         self._connection: Connection | None = None
         self.commits = Commits(self._commit_alone, self._commit, lambda: None, submit)
 
@@ -117,7 +88,7 @@ class Writer:
     def _commit_alone(self, operation: Operation[T]) -> T:
         try:
             short = shortcut(operation)
-            alone = None if short is None else short.alone(self._home.moment())
+            alone = None if short is None else short.alone(self._store.moment())
             if alone is not None and self._commit_statement(alone):
                 return alone.value
             return self._transact(lambda connection, moment: drive(operation(moment), connection), lambda: None)
@@ -145,25 +116,25 @@ class Writer:
                     return True
                 connection.wakes = None
                 for step in ("begin", "commit"):
-                    self._home.tell(step)
+                    self._store.tell(step)
                 sent = True
-                notifying = connection.brings_work(alone.statement) and self._home.take_over_notification()
+                notifying = connection.brings_work(alone.statement) and self._store.take_over_notification()
                 written, notified = connection.run_alone(alone.statement, notifying)
                 break
             except errors.UniqueViolation as error:
                 if not doubtful:
                     raise
                 if error.diag.constraint_name != _ID_CONSTRAINT:
-                    raise unknown_outcome(self._home.path) from error  # it says nothing about the first try
+                    raise unknown_outcome(self._store.path) from error  # it says nothing about the first try
                 kept = True  # by the try before this one, which did not wait until it was safe
             except psycopg.Error as error:
                 if notifying:
-                    self._home.notify("workers")  # what was taken over stood also for other commits
+                    self._store.notify("workers")  # what was taken over stood also for other commits
                 doubtful = doubtful or (sent and self._is_lost(error))
                 if self._again(error, patience):
                     continue
                 if doubtful:
-                    raise unknown_outcome(self._home.path) from error
+                    raise unknown_outcome(self._store.path) from error
                 raise
             except BaseException:
                 self._drop()
@@ -173,14 +144,14 @@ class Writer:
 
     def _after_statement(self, connection: Connection, written: bool, notified: bool) -> None:
         if written and connection.wakes is not None and not notified:
-            self._home.notify(connection.wakes)
+            self._store.notify(connection.wakes)
         if written:
-            self._home.tell("committed")
+            self._store.tell("committed")
         self._look_at_clock(connection)
 
     def _look_at_clock(self, connection: Connection) -> None:
         """Now and then, after the work: a process that only sends single statements begins no transaction that would show it."""
-        clock = self._home.clock
+        clock = self._store.clock
         if isinstance(clock, ServerClock) and clock.is_stale():
             try:
                 connection.read_clock(clock)
@@ -198,16 +169,16 @@ class Writer:
                     raise
 
     def _try(self, run: Callable[[Connection, Moment], T], kept: Callable[[], None]) -> T:
-        home, committing = self._home, False
+        store, committing = self._store, False
         connection = self._open()
         try:
-            home.tell("begin")
+            store.tell("begin")
             if connection.in_transaction:
                 connection.command("ROLLBACK")  # an interrupt can leave one behind that was begun for nobody
-            connection.begin(home.clock)
+            connection.begin(store.clock)
             with connection.piped():
-                value = run(connection, home.moment())
-                home.tell("commit")
+                value = run(connection, store.moment())
+                store.tell("commit")
                 committing = True
                 connection.commit()
         except BaseException as error:
@@ -218,15 +189,15 @@ class Writer:
             return value
         kept()
         if connection.wakes is not None:
-            home.notify(connection.wakes)
-        home.tell("committed")
+            store.notify(connection.wakes)
+        store.tell("committed")
         return value
 
     def _find_out(self, connection: Connection, error: BaseException, kept: Callable[[], None]) -> None:
         """A commit was sent and not answered. Returns if it was kept; an interrupt is raised in any case."""
         self._drop()
         if isinstance(error, Timeout):
-            self._home.distrust_older()
+            self._store.distrust_older()
         fate = self._fate(connection)
         if fate == "committed":
             kept()
@@ -235,7 +206,7 @@ class Writer:
         if fate == "aborted":
             raise NotKept(str(error)) from error
         if fate != "committed":
-            raise unknown_outcome(self._home.path) from error
+            raise unknown_outcome(self._store.path) from error
 
     def _run_all(self, connection: Connection, batch: list[Entry[Any]], moment: Moment) -> None:
         for entry in batch:
@@ -267,13 +238,13 @@ class Writer:
     def _again(self, error: psycopg.Error, patience: Patience) -> bool:
         """Whether nothing was kept and another try may go better; it is then time for it."""
         if isinstance(error, Timeout):
-            self._home.distrust_older()
+            self._store.distrust_older()
         if is_stale_plan(error):
             if is_mixed_up(error):
-                self._home.distrust_plans()
+                self._store.distrust_plans()
             self._drop()
         elif self._is_lost(error):
-            if self._connection is None and not self._home.knows_server():
+            if self._connection is None and not self._store.knows_server():
                 return False
             self._drop()
         elif not isinstance(error, (NotKept, *_CONTENDED)):
@@ -308,10 +279,10 @@ class Writer:
         return is_lost(error) and (connection is None or connection.raw.closed or getattr(error, "sqlstate", None) is not None)
 
     def _open(self) -> Connection:
-        if self._connection is not None and self._home.is_distrusted(self._connection):
+        if self._connection is not None and self._store.is_distrusted(self._connection):
             self._drop()
         if self._connection is None:
-            self._connection = self._home.open_writer()
+            self._connection = self._store.open_writer()
         return self._connection
 
     def _undo(self, connection: Connection, keep: bool) -> None:
@@ -334,7 +305,7 @@ class Writer:
             connection.close()
 
     def _reason(self, error: Exception) -> Exception:
-        return explain(error, self._home.path) if isinstance(error, psycopg.Error) else error
+        return explain(error, self._store.path) if isinstance(error, psycopg.Error) else error
 
     def _interrupted(self) -> StoreUnavailable:
-        return StoreUnavailable(f"{self._home.path}: the write was interrupted; look whether the work is there and try again")
+        return StoreUnavailable(f"{self._store.path}: the write was interrupted; look whether the work is there and try again")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 from typing import TypeVar
@@ -12,7 +11,7 @@ from holdfast.store.caller import MIGRATE, AsyncCallerTransaction, CallerTransac
 from holdfast.store.migrate import pending
 from holdfast.store.op import Moment, Op, Operation, Statement
 from holdfast.store.sqlite.errors import explain
-from holdfast.store.sqlite.libraries import STATE, SyncLink, link_to
+from holdfast.store.sqlite.libraries import STATE, FileLink, link_to
 from holdfast.store.sqlite.schema import PACKAGE
 
 T = TypeVar("T")
@@ -21,7 +20,7 @@ T = TypeVar("T")
 def caller_transaction(on: object, store_path: str | None = None) -> CallerTransaction | AsyncCallerTransaction:
     """Runs operations on a caller's connection or session, whatever library it comes from. Nothing is opened yet."""
     link, rules = link_to(on), SqliteRules(store_path)
-    return CallerTransaction(link, rules) if isinstance(link, SyncLink) else AsyncCallerTransaction(link, rules)
+    return CallerTransaction(link, rules) if isinstance(link, FileLink) else AsyncCallerTransaction(link, rules)
 
 
 class SqliteRules:
@@ -88,11 +87,11 @@ def _check_manual(_: bool, autocommit: bool) -> None:
 
 def _check_database(store_path: str | None) -> Op[None]:
     """That the caller's database is the app's, and of this version."""
-    ((version, files),) = yield Statement("identity")
-    opened: list[str] = [file for file in json.loads(files) if file]
-    if store_path is not None and not any(_same(file, store_path) for file in opened):
-        where = opened[0] if opened else "memory only"
-        raise SettingError(f"on= is a connection to {where}, but this app's jobs are in {store_path}; use one database for both")
+    ((version, file),) = yield Statement("identity")
+    if store_path is not None and not _same(file, store_path):
+        raise SettingError(
+            f"on= is a connection to {file or 'memory only'}, but this app's jobs are in {store_path}; use one database for both"
+        )
     if pending(PACKAGE, version or 0, "the database of on="):
         raise StoreUnavailable(f"the database of on= is at schema version {version or 0}; {MIGRATE}")
 

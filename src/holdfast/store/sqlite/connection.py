@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sqlite3
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Final, TypeVar
+from urllib.parse import quote
 
-from holdfast.store.op import Row, Statement, drive
-from holdfast.store.probe import Probed
+from holdfast.store.op import Probed, Row, Statement, drive
 from holdfast.store.sql import load
+from holdfast.store.sqlite.file import FileId
 from holdfast.store.sqlite.schema import PACKAGE
 from holdfast.store.sqlite.steps import STEPS
 from holdfast.store.sqlite.wake import Watcher
@@ -28,8 +32,11 @@ _PRAGMAS: Final = ("synchronous = FULL", "wal_autocheckpoint = 0", "mmap_size = 
 class Connection:
     """A sqlite3 connection that runs our statements."""
 
-    def __init__(self, raw: sqlite3.Connection, probed: Probed) -> None:
-        self.raw = raw
+    def __init__(self, raw: sqlite3.Connection, probed: Probed, file: FileId | None = None) -> None:
+        """file  Which file it was opened on, for there may be another one at its path by now."""
+        self.raw, self.file = raw, file
+        self.log: FileId | None = None
+        """The log of its first commit."""
         self._sql = load(PACKAGE)
         self._probed = probed
         self.text_written = 0
@@ -70,19 +77,45 @@ class Connection:
 
 
 class StoreWatcher(Watcher):
-    """A watcher with a connection of its own to look at the data version with."""
+    """A watcher with a connection of its own to look at the data version with; after a fork, or on another file, a new one."""
 
-    def __init__(self, path: str, reader: Connection) -> None:
-        self._reader = reader
-        super().__init__(path, lambda: int(reader.raw.execute("PRAGMA data_version").fetchone()[0]))
+    def __init__(self, path: str, open: Callable[[], Connection], usable: Callable[[Connection], bool]) -> None:
+        self._open, self._usable = open, usable
+        self._using = threading.Lock()
+        self._reader: Connection | None = None
+        self._opened = 0
+        super().__init__(path, self._data_version)
+
+    def _data_version(self) -> tuple[int, int]:
+        """With the number of the connection, for versions of two connections cannot be compared."""
+        with self._using:
+            if self._reader is None or not self._usable(self._reader):
+                self._close_reader()
+                self._reader = self._open()
+                self._opened += 1
+            return self._opened, int(self._reader.raw.execute("PRAGMA data_version").fetchone()[0])
+
+    @contextmanager
+    def closed(self) -> Iterator[None]:
+        """Meanwhile it has no connection."""
+        with self._using:
+            self._close_reader()
+            yield
 
     def close(self) -> None:
         super().close()
-        self._reader.close()
+        self._close_reader()
+
+    def _close_reader(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
 
 
 def connect(path: str, busy_seconds: float) -> sqlite3.Connection:
-    raw = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=256)
+    """To a file that exists: SQLite would create one that every user may read."""
+    uri = f"file:{quote(os.fsencode(path))}?mode=rw"
+    raw = sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=256)
     for pragma in _PRAGMAS:
         patiently(partial(raw.execute, f"PRAGMA {pragma}"), busy_seconds)
     return raw

@@ -7,39 +7,49 @@ Every write begins with BEGIN IMMEDIATE and ends with a synced commit, which cal
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any, Final, TypeVar
 
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.store.caller import AsyncCallerTransaction, CallerTransaction
 from holdfast.store.clock import Clock, SystemClock
 from holdfast.store.commits import Commits, Entry, Share, accept, refuse, shares
+from holdfast.store.fork import WAIT_SECONDS, ForkAware
 from holdfast.store.migrate import Migration, pending
-from holdfast.store.op import Alone, Moment, Operation, drive, shortcut
-from holdfast.store.probe import Probe
+from holdfast.store.op import Alone, Moment, Operation, Probe, drive, shortcut
+from holdfast.store.pool import Pool, Threads
 from holdfast.store.sqlite.caller import caller_transaction
 from holdfast.store.sqlite.connection import Connection, StoreWatcher, connect, is_busy, patiently
 from holdfast.store.sqlite.errors import explain
-from holdfast.store.sqlite.file import check_file, create_private
+from holdfast.store.sqlite.file import FileId, check_file, create_private, file_id, is_open_here
 from holdfast.store.sqlite.schema import PACKAGE, apply_pending, version_of
+
+log = logging.getLogger("holdfast.store")
 
 T = TypeVar("T")
 SQLITE_OLDEST: Final = (3, 35, 0)
 READERS_MAX: Final = 8
+READING_THREADS: Final = 4
+OPEN_TRIES_MAX: Final = 10
 CHECKPOINT_BYTES: Final = 4 * 1024 * 1024
 
 _REFUSED: Final = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError, sqlite3.InterfaceError)
 """What is wrong with one statement and its values, not with the file."""
 
 
-class SqliteStore:
-    """The store behind a `sqlite:///` URL. Opened on first use; safe to share between threads and across fork."""
+class SqliteStore(ForkAware):
+    """The store behind a `sqlite:///` URL. Opened on first use; safe to share between threads.
+
+    Before a fork all of its connections are closed, and both processes open their own on the next use: with a connection that it
+    inherited, SQLite would take no locks in the child, and another process would delete the log under it. Where a connection
+    cannot be closed, the child refuses to use the file.
+    """
 
     dialect: Final = "sqlite"
     is_remote: Final = False
@@ -47,29 +57,59 @@ class SqliteStore:
     def __init__(self, path: str, *, clock: Clock | None = None, busy_seconds: float = 30.0) -> None:
         if sqlite3.sqlite_version_info < SQLITE_OLDEST:
             raise StoreUnavailable(f"SQLite {sqlite3.sqlite_version} is too old; Holdfast needs 3.35 or newer")
-        self.path, self.busy_seconds = path, busy_seconds
+        self.path = os.path.abspath(path) if path else path  # the program may change its directory
+        self.busy_seconds = busy_seconds
         self.clock: Clock = clock or SystemClock()
         self.probe: Probe | None = None
-        self.commits = Commits(self._commit_alone, self._commit, self._after_commit, self._submit)
+        self._threads = Threads(READING_THREADS)
+        self.commits = Commits(self._commit_alone, self._commit, self._after_commit, self._threads.submit)
+        self._readers = Pool(self._open, READERS_MAX, (sqlite3.Error,), self._is_current)
         self._inherited: list[Any] = []
+        self._is_refused = False
+        self.generation = 0
         self._reset()
-        _stores.add(self)
+        super().__init__()
 
     def _reset(self) -> None:
         self._opening = threading.Lock()
-        self._mutex = threading.Lock()
+        self._watching = threading.Lock()
         self._writer: Connection | None = None
-        self._checkpointer: sqlite3.Connection | None = None
-        self._readers: list[Connection] = []
-        self._executor: ThreadPoolExecutor | None = None
+        self._checkpointer: Connection | None = None
+        self._watchers: weakref.WeakSet[StoreWatcher] = weakref.WeakSet()
         self._logged_bytes = 0
-        self._prepared = False
+        self._file: FileId | None = None
+        """The file whose layout was brought up to date."""
+        self._log = ""
+        self._forking = ExitStack()
 
-    def forget_after_fork(self) -> None:
-        """In a forked child: the parent's connections are kept, unused and unclosed, for closing them would unlock its files."""
-        self._inherited.append((self._writer, self._checkpointer, self._readers, self._executor))
+    # Forking
+
+    def before_fork(self) -> None:
+        if not self._forking.enter_context(self.commits.paused(WAIT_SECONDS)):
+            return
+        self._forking.enter_context(self._readers.emptied(WAIT_SECONDS))
+        self._forking.enter_context(self._watching)
+        for watcher in list(self._watchers):
+            self._forking.enter_context(watcher.closed())
+        self._forking.enter_context(self._opening)
+        self._close_writers()
+
+    def after_fork(self) -> None:
+        self._forking.close()
+
+    def after_fork_in_child(self) -> None:
+        kept = (
+            self._forking,
+            self._writer,
+            self._checkpointer,
+            self._readers.forget(),
+            self._threads.forget(),
+            [*self._watchers],
+        )
+        self._inherited.append(kept)
         self.commits.forget()
         self._reset()
+        self._is_refused = self._is_refused or is_open_here(self.path)
 
     # Writing
 
@@ -86,6 +126,7 @@ class SqliteStore:
             short = shortcut(operation)
             alone = None if short is None else short.alone(self._moment())
             if alone is not None and self._commit_statement(connection, alone):
+                self._check_file(connection)
                 return alone.value
             self._begin(connection.raw)
         except sqlite3.Error as error:
@@ -97,13 +138,14 @@ class SqliteStore:
                 self._tell("commit")
                 raw.execute("COMMIT")
                 self._tell("committed")
-            return value
         except sqlite3.Error as error:
             self._undo(connection, keep=isinstance(error, _REFUSED))
             raise self._reason(error) from error
         except BaseException as error:
             self._undo(connection, keep=isinstance(error, Exception))
             raise
+        self._check_file(connection)
+        return value
 
     def _commit_statement(self, connection: Connection, alone: Alone[T]) -> bool:
         """A statement by itself is a transaction: SQLite begins it, locks, and syncs as it ends. False: nothing was written."""
@@ -156,10 +198,11 @@ class SqliteStore:
             if committing:
                 self._tell("commit")
                 connection.raw.execute("COMMIT")
+                self._check_file(connection)
             accept(batch)
             if committing:
                 self._tell("committed")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, StoreUnavailable) as error:
             refuse(batch, self._reason(error))
             self._drop(connection)
         except BaseException:
@@ -214,6 +257,17 @@ class SqliteStore:
         except sqlite3.Error:
             pass
 
+    def _check_file(self, connection: Connection) -> None:
+        """After a commit, before it is acknowledged: SQLite goes on writing to a file or a log that was deleted or replaced."""
+        log = file_id(self._log)
+        connection.log = connection.log or log
+        if connection.log != log or not self._is_current(connection):
+            self._drop(connection)
+            raise StoreUnavailable(f"{self.path} or its log was deleted or replaced, and this write with it; try again")
+
+    def _is_current(self, connection: Connection) -> bool:
+        return connection.file == file_id(self.path)
+
     def _after_commit(self) -> None:
         if self._writer is not None:
             self._logged_bytes += self._writer.written()
@@ -232,43 +286,38 @@ class SqliteStore:
         SQLite before 3.51.3 can corrupt a file when one connection checkpoints and another resets the log at once.
         """
         try:
-            writer = self._writing().raw
-            if self._checkpointer is None:
-                self._checkpointer = self._connect()
-            self._patiently(lambda: writer.execute("BEGIN IMMEDIATE"))
+            writer, checkpointer = self._writing(), self._checkpointer
+            if checkpointer is None or checkpointer.file != writer.file:
+                if checkpointer is not None:
+                    checkpointer.close()
+                checkpointer = self._checkpointer = self._open()
+            self._patiently(lambda: writer.raw.execute("BEGIN IMMEDIATE"))
             try:
-                self._checkpointer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+                checkpointer.raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             finally:
-                writer.execute("ROLLBACK")
+                writer.raw.execute("ROLLBACK")
         except (sqlite3.Error, StoreUnavailable):
             self._logged_bytes = CHECKPOINT_BYTES // 2
 
     # Reading
 
     def read(self, operation: Operation[T], *, urgent: bool = False) -> T:
-        """Run an operation that only reads. Nobody waits for others here."""
-        pool = self._readers
-        connection = self._reading()
-        try:
-            value = self._patiently(lambda: drive(operation(self._moment()), connection))
-        except sqlite3.Error as error:
-            connection.close()
-            raise explain(error, self.path) from error
-        except BaseException:
-            self._give_back(connection, pool)
-            raise
-        self._give_back(connection, pool)
-        return value
+        """Run an operation that only reads. It never waits for others."""
+        with self._explained(), self._readers.lent() as connection:
+            return self._patiently(lambda: drive(operation(self._moment()), connection))
 
     async def aread(self, operation: Operation[T]) -> T:
-        return await asyncio.wrap_future(self._submit(lambda: self.read(operation)))
+        return await asyncio.wrap_future(self._threads.submit(lambda: self.read(operation)))
 
     def answer_within(self, seconds: float) -> None:
         """A file has nobody who could fall silent."""
 
     def watcher(self, follows: bool = False) -> StoreWatcher:
         """Waits for commits of other processes and of this one, whatever they bring."""
-        return StoreWatcher(self.path, self._reading())
+        with self._explained(), self._watching:
+            watcher = StoreWatcher(self.path, self._open, self._is_current)
+            self._watchers.add(watcher)
+            return watcher
 
     def caller(self, connection: Any) -> CallerTransaction | AsyncCallerTransaction:
         """Runs operations in the transaction of a caller's connection to the same file. Nothing is opened yet."""
@@ -281,50 +330,36 @@ class SqliteStore:
         check_file(self.path)
         if not os.path.exists(self.path):
             return 0  # to connect would create it, readable by everybody
-        with self._explained(), closing(self._connect()) as connection:
+        with self._opening, self._explained(), closing(self._connect()) as connection:
             return self._patiently(lambda: version_of(connection))
 
     def migrate(self) -> list[Migration]:
-        """Bring the file to this version's layout; what was applied."""
+        """Create the file, or bring it to this version's layout; what was applied."""
         with self._opening:
             return self._prepare()
 
     def close(self) -> None:
         """Waits for the commit that goes on. Reads that go on close their connections when they end."""
         with self.commits.paused() as paused:
-            with self._mutex:
-                connections: list[Connection | sqlite3.Connection | None] = [*self._readers]
-                if paused:  # else they close when the commit that we are inside of lets go of them
-                    connections += [self._writer, self._checkpointer]
-                executor = self._executor
-                self._writer, self._readers, self._checkpointer, self._executor = None, [], None, None
-                self._prepared = False
-            for connection in connections:
-                if connection is not None:
-                    connection.close()
-        if executor is not None:
-            executor.shutdown(wait=False)
+            if paused:
+                self._close_writers()
+            else:  # the commit that we are inside of closes them
+                self._writer = self._checkpointer = None
+            self._file = None
+        self._readers.close()
+        self._threads.close()
+
+    def _close_writers(self) -> None:
+        connections = (self._writer, self._checkpointer)
+        self._writer = self._checkpointer = None
+        for connection in connections:
+            if connection is not None:
+                connection.close()
 
     def _writing(self) -> Connection:
         if self._writer is None:
             self._writer = self._open()
         return self._writer
-
-    def _reading(self) -> Connection:
-        with self._mutex:
-            if self._readers:
-                return self._readers.pop()
-        with self._explained():
-            return self._open()
-
-    def _give_back(self, connection: Connection, pool: list[Connection]) -> None:
-        """To the pool it was taken for; that is no longer ours if the store was closed meanwhile."""
-        with self._mutex:
-            kept = pool is self._readers and len(pool) < READERS_MAX
-            if kept:
-                pool.append(connection)
-        if not kept:
-            connection.close()
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -335,17 +370,39 @@ class SqliteStore:
 
     def _open(self) -> Connection:
         with self._opening:
-            if not self._prepared:
-                self._prepare()
-                self._prepared = True
-        return Connection(self._connect(), self)
+            for _ in range(OPEN_TRIES_MAX):
+                file = self._prepared_file()
+                connection = Connection(self._connect(), self, file)
+                if self._is_current(connection):
+                    return connection
+                connection.close()
+        raise StoreUnavailable(f"{self.path} is being replaced again and again; try again when that is over")
+
+    def _prepared_file(self) -> FileId:
+        """The file at the path, which has this version's layout."""
+        file = file_id(self.path)
+        if file is not None and file == self._file:
+            return file
+        if self._file is not None:
+            if file is None:
+                raise StoreUnavailable(
+                    f"{self.path} was deleted while it was in use; put it back, or create an empty one: holdfast migrate"
+                )
+            log.warning("%s was replaced by another file: from now on its jobs are those of that file", self.path)
+            self.generation += 1
+        self._prepare()
+        assert self._file is not None
+        return self._file
 
     def _prepare(self) -> list[Migration]:
         check_file(self.path)
         create_private(self.path)
+        file, self._log = file_id(self.path), os.path.realpath(self.path) + "-wal"
         with self._explained(), closing(self._connect()) as connection:
             self._patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
-            return self._migrate(connection)
+            applied = self._migrate(connection)
+        self._file = file
+        return applied
 
     def _migrate(self, connection: sqlite3.Connection) -> list[Migration]:
         # The first to open a log, or to recover one, locks out even readers.
@@ -355,13 +412,12 @@ class SqliteStore:
         return apply_pending(connection, self.path, self.clock.now(), self._tell)
 
     def _connect(self) -> sqlite3.Connection:
+        if self._is_refused:
+            raise StoreUnavailable(
+                f"{self.path} was open in the process that this one was forked from, and SQLite's locks do not survive a fork; "
+                "close connections of your own before the fork, or start this process with spawn"
+            )
         return connect(self.path, self.busy_seconds)
-
-    def _submit(self, work: Callable[[], T]) -> Future[T]:
-        with self._mutex:  # so that nobody closes the executor between our look at it and our use of it
-            if self._executor is None:
-                self._executor = ThreadPoolExecutor(max_workers=4, thread_name_prefix="holdfast-store")
-            return self._executor.submit(work)
 
     def _moment(self) -> Moment:
         return Moment(self.clock.now(), self.clock.tick(), self.clock.boot())
@@ -369,14 +425,3 @@ class SqliteStore:
     def _tell(self, what: str) -> None:
         if self.probe is not None:
             self.probe(what)
-
-
-_stores: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for store in list(_stores):
-        store.forget_after_fork()
-
-
-os.register_at_fork(after_in_child=_after_fork)

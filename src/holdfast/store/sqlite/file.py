@@ -32,6 +32,9 @@ _MAC_MOUNT_LINE: Final = re.compile(r"^.* on (?P<point>/.*) \((?P<kind>[^,()]+)"
 _NEW: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _creating = threading.Lock()
 
+FileId = tuple[int, int]
+"""Device and inode."""
+
 
 def _forget_lock_after_fork() -> None:
     global _creating
@@ -130,6 +133,36 @@ def parse_mac_mounts(text: str) -> list[tuple[str, str]]:
     """Pairs of mount point and kind, from what `mount` prints on macOS."""
     matches = (_MAC_MOUNT_LINE.match(line) for line in text.splitlines())
     return [(match["point"], match["kind"].strip()) for match in matches if match]
+
+
+def file_id(path: str) -> FileId | None:
+    """Tells a file from another one at the same path; None if there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def is_open_here(path: str) -> bool:
+    """Whether this process has a descriptor of the file."""
+    wanted = file_id(path)
+    return wanted is not None and any(_id_of(descriptor) == wanted for descriptor in _descriptors())
+
+
+def _descriptors() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/dev/fd")]
+    except OSError:
+        return []  # a system that does not tell
+
+
+def _id_of(descriptor: int) -> FileId | None:
+    try:
+        status = os.fstat(descriptor)
+    except OSError:
+        return None  # that of the listing itself
+    return status.st_dev, status.st_ino
 
 
 def create_private(path: str) -> bool:

@@ -5,13 +5,23 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import weakref
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
+from abc import abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any, ClassVar, Final, NamedTuple
 
 from holdfast.errors import SettingError
-from holdfast.store.caller import ALCHEMY_ASYNC, ALCHEMY_SYNC, alchemy_dialect, alchemy_rows, class_of, is_session, refused
+from holdfast.store.caller import (
+    ALCHEMY_ASYNC,
+    ALCHEMY_SYNC,
+    AsyncLink,
+    SyncLink,
+    alchemy_dialect,
+    alchemy_rows,
+    class_of,
+    is_session,
+    refused,
+)
 from holdfast.store.op import Row, Statement, adrive, drive
 from holdfast.store.sql import load
 from holdfast.store.sqlite.schema import PACKAGE
@@ -37,7 +47,7 @@ class State(NamedTuple):
     autocommit: bool
 
 
-class SyncLink(ABC):
+class FileLink(SyncLink):
     def run(self, statement: Statement) -> list[Row]:
         if statement is STATE:
             return [self.state()]
@@ -46,19 +56,13 @@ class SyncLink(ABC):
             return drive(steps(statement.parameters), self)
         return self.execute(*prepared(statement))
 
-    def run_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        return [self.run(statement) for statement in statements]
-
-    def exclusively(self) -> AbstractContextManager[Any]:
-        return nullcontext()  # a connection is its thread's own
-
     @abstractmethod
     def execute(self, sql: str, parameters: tuple[Any, ...]) -> list[Row]: ...
     @abstractmethod
     def state(self) -> State: ...
 
 
-class AsyncLink(ABC):
+class AsyncFileLink(AsyncLink):
     async def run(self, statement: Statement) -> list[Row]:
         if statement is STATE:
             return [await self.state()]
@@ -67,19 +71,13 @@ class AsyncLink(ABC):
             return await adrive(steps(statement.parameters), self)
         return await self.execute(*prepared(statement))
 
-    async def run_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        return [await self.run(statement) for statement in statements]
-
-    def exclusively(self) -> AbstractAsyncContextManager[Any]:
-        return nullcontext()  # a session is its task's own
-
     @abstractmethod
     async def execute(self, sql: str, parameters: Any) -> list[Row]: ...
     @abstractmethod
     async def state(self) -> State: ...
 
 
-def link_to(on: object) -> SyncLink | AsyncLink:
+def link_to(on: object) -> FileLink | AsyncFileLink:
     """The link that fits."""
     if isinstance(on, sqlite3.Connection):
         return Sqlite3(on)
@@ -98,7 +96,7 @@ def in_autocommit(raw: sqlite3.Connection) -> bool:
     return autocommit if isinstance(autocommit, bool) else raw.isolation_level is None
 
 
-class Sqlite3(SyncLink):
+class Sqlite3(FileLink):
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
@@ -115,7 +113,7 @@ class Sqlite3(SyncLink):
         return State(self._connection.in_transaction, in_autocommit(self._connection))
 
 
-class Aiosqlite(AsyncLink):
+class Aiosqlite(AsyncFileLink):
     """All in the thread that aiosqlite keeps for the connection: even to ask how it stands is refused elsewhere."""
 
     _locks: ClassVar[weakref.WeakKeyDictionary[Any, asyncio.Lock]] = weakref.WeakKeyDictionary()
@@ -143,7 +141,7 @@ class Aiosqlite(AsyncLink):
         return self._locks.setdefault(self._connection, asyncio.Lock())
 
 
-class Alchemy(SyncLink):
+class Alchemy(FileLink):
     def __init__(self, on: Any, session: bool) -> None:
         self._connection: Callable[[], Any] = on.connection if session else lambda: on
 
@@ -158,7 +156,7 @@ class Alchemy(SyncLink):
         return State(raw.in_transaction, in_autocommit(raw))
 
 
-class AsyncAlchemy(AsyncLink):
+class AsyncAlchemy(AsyncFileLink):
     def __init__(self, on: Any, session: bool) -> None:
         self._on, self._session = on, session
 

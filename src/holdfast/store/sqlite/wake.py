@@ -1,9 +1,9 @@
-"""Learn that another process wrote to the database, without asking it again and again.
+"""Notices that another process wrote to the database, without asking it again and again.
 
-Linux tells who watches the directory that `-wal` was written. That is before the commit can be read: the
-writer still has to sync, and nothing is told afterwards. So that word only starts a series of looks at the
-data version, each twice as far off as the last, and the wait ends when a look finds somebody else's commit.
-Nothing here opens the database or its `-shm`: closing them again would drop SQLite's locks.
+Linux notifies those who watch the directory that `-wal` was written. That is before the commit can be read: the writer still has
+to sync, and no notification follows. So a notification only starts a series of looks at the data version, each twice as far off
+as the last, and the wait ends when a look finds a commit by another connection. Where there is no inotify, looks come at a steady
+pace. Nothing here opens the database or its `-shm`: closing them again would drop SQLite's locks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ POLL_GROWTH: Final = 1.1
 LOOK_FIRST_SECONDS: Final = 0.000_1
 LOOK_LAST_SECONDS: Final = 4.0
 LOOK_GROWTH: Final = 2.0
-LOOK_GROWTH_BLIND: Final = 8.0
 
 _IN_MODIFY: Final = 0x0000_0002
 _IN_MOVED_TO: Final = 0x0000_0080
@@ -44,45 +43,35 @@ _READ_BYTES: Final = 64 * 1024
 class Watcher:
     """Waits for commits by others to one database. For one waiting thread; `nudge` may be called from any.
 
-    `version` asks the waiter's own connection for `PRAGMA data_version`: a wait then ends when a commit by
-    another connection can be read, and own commits do not end it. Without it nobody can tell when that is, so
-    a wait ends when `-wal` was written and, for the same write, a few times more.
-    A forked child may only close its copy.
+    `version` asks the waiter's own connection for `PRAGMA data_version`: a wait ends when a commit by another connection can be
+    read, and own commits do not end it. A forked child may only close its copy.
     """
 
     notified = True
 
-    def __init__(self, path: str, version: Callable[[], int] | None = None) -> None:
-        self._wal = os.path.realpath(path) + "-wal"
-        self._wal_name = os.fsencode(os.path.basename(self._wal))
+    def __init__(self, path: str, version: Callable[[], object]) -> None:
+        wal = os.path.realpath(path) + "-wal"
+        self._wal_name = os.fsencode(os.path.basename(wal))
         self._version = version
         self._owner = os.getpid()
         self._closing = threading.RLock()
         self._closed = False
         self._bell, self._ringer = _open_pipe()
-        self._inotify = open_inotify(os.path.dirname(self._wal))
-        self._gate = _gather(self._inotify, self._bell)
+        self._inotify = open_inotify(os.path.dirname(wal))
         self._poll = select.poll()
-        self._poll.register(self.fileno(), select.POLLIN)
+        for descriptor in (self._inotify, self._bell):
+            if descriptor is not None:
+                self._poll.register(descriptor, select.POLLIN)
         self._look_at = self._look_gap = 0.0  # a gap of 0: no look is planned
-        if version is not None and self._inotify is not None:
+        if self._inotify is not None:
             self._look_gap = LOOK_FIRST_SECONDS  # what was written before the watch began may be committed only now
         self._poll_at, self._poll_gap = 0.0, POLL_FIRST_SECONDS
-        self._seen = self._read()
+        self._seen = version()
 
     @property
     def polling(self) -> bool:
         """True where the system does not tell of writes, so that every wait looks at a steady pace."""
         return self._inotify is None
-
-    def fileno(self) -> int:
-        """Readable when there is something to hear: call `wait(0)` then, and when `look_again()` says so."""
-        return self._bell if self._gate is None else self._gate.fileno()
-
-    def look_again(self) -> float | None:
-        """In how many seconds `wait(0)` is worth a call even if `fileno()` is silent; None if not at all."""
-        planned = self._planned()
-        return None if planned is None else max(0.0, planned - time.monotonic())
 
     def wait(self, timeout_seconds: float) -> bool:
         """True as soon as somebody else committed, or `nudge` was called; False when the time is up."""
@@ -114,8 +103,6 @@ class Watcher:
                 return
             self._closed = True
         # No watch and no registration is removed here: the parent of a fork shares them. Closing is enough.
-        if self._gate is not None:
-            self._gate.close()
         for descriptor in (self._inotify, self._bell, self._ringer):
             if descriptor is not None:
                 os.close(descriptor)
@@ -148,11 +135,8 @@ class Watcher:
         if not self._look_gap or now < self._look_at:
             return False
         self._look_at = now + self._look_gap
-        if self._version is None:
-            self._look_gap = _after(self._look_gap, LOOK_GROWTH_BLIND)
-            return True
         # Also after a find: the same word may have told of a second write, whose commit cannot be read yet.
-        self._look_gap = 0.0 if self.polling else _after(self._look_gap, LOOK_GROWTH)
+        self._look_gap = 0.0 if self.polling else _after(self._look_gap)
         return self.polling or self._differs()
 
     def _planned(self) -> float | None:
@@ -162,17 +146,8 @@ class Watcher:
         return self._poll_at if look is None else min(look, self._poll_at)
 
     def _differs(self) -> bool:
-        before, self._seen = self._seen, self._read()
+        before, self._seen = self._seen, self._version()
         return self._seen != before
-
-    def _read(self) -> object:
-        if self._version is not None:
-            return self._version()
-        try:
-            status = os.stat(self._wal)
-        except OSError:
-            return None
-        return status.st_mtime_ns, status.st_size, status.st_ino
 
     def _sleep(self, seconds: float) -> None:
         if seconds < 0.001:
@@ -181,9 +156,9 @@ class Watcher:
             self._poll.poll(seconds * 1000)
 
 
-def _after(gap: float, growth: float) -> float:
+def _after(gap: float) -> float:
     """The next gap; 0 when it is time to give up: the write was our own, or was rolled back."""
-    return gap * growth if gap < LOOK_LAST_SECONDS else 0.0
+    return gap * LOOK_GROWTH if gap < LOOK_LAST_SECONDS else 0.0
 
 
 def open_inotify(directory: str) -> int | None:
@@ -210,16 +185,6 @@ def parse_events(events: bytes) -> Iterator[tuple[int, bytes]]:
         _, mask, _, length = _EVENT.unpack_from(events, at)
         at += _EVENT.size + length
         yield mask, events[at - length : at].rstrip(b"\0")
-
-
-def _gather(inotify: int | None, bell: int) -> select.epoll | None:
-    """One descriptor for both, so that an event loop can watch it."""
-    if inotify is None or sys.platform != "linux":
-        return None
-    gate = select.epoll()
-    gate.register(inotify, select.EPOLLIN)
-    gate.register(bell, select.EPOLLIN)
-    return gate
 
 
 def _open_pipe() -> tuple[int, int]:

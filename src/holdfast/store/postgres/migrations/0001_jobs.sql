@@ -8,8 +8,6 @@
 -- Every transaction that adds jobs takes a run of 4096 numbers for itself: consecutive ones, and nobody waits for them.
 CREATE SEQUENCE {schema}.job_seq AS bigint INCREMENT BY 4096 MINVALUE 1 START 1;
 
-CREATE SEQUENCE {schema}.worker_seq AS bigint;
-
 -- Which database this is, so that a caller's connection can be told from one to another database.
 CREATE TABLE {schema}.identity (
     mark text NOT NULL

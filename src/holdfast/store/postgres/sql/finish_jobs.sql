@@ -5,6 +5,7 @@ WITH held AS MATERIALIZED (
       FROM {schema}.running AS running
      WHERE running.seq = ANY (ARRAY(SELECT jsonb_object_keys(:leases::jsonb)::bigint))
        AND running.token = ((SELECT :leases::jsonb) ->> running.seq::text)::bigint
+       AND (:worker::bigint IS NULL OR running.worker = :worker::bigint)
        FOR UPDATE SKIP LOCKED
 ),
 ended AS (

@@ -5,5 +5,6 @@ SELECT coalesce(json_agg(seq), '[]')::text, '[]'
           FROM {schema}.running AS running
          WHERE running.seq = ANY (ARRAY(SELECT jsonb_object_keys(:leases::jsonb)::bigint))
            AND running.token = ((SELECT :leases::jsonb) ->> running.seq::text)::bigint
+           AND (:worker::bigint IS NULL OR running.worker = :worker::bigint)
          ORDER BY running.seq
            FOR UPDATE) AS current

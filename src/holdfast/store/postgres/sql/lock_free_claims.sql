@@ -5,12 +5,14 @@ WITH current AS MATERIALIZED (
       FROM {schema}.running AS running
      WHERE running.seq = ANY (ARRAY(SELECT jsonb_object_keys(:leases::jsonb)::bigint))
        AND running.token = ((SELECT :leases::jsonb) ->> running.seq::text)::bigint
+       AND (:worker::bigint IS NULL OR running.worker = :worker::bigint)
 ),
 free AS MATERIALIZED (
     SELECT running.seq
       FROM {schema}.running AS running
      WHERE running.seq = ANY (ARRAY(SELECT jsonb_object_keys(:leases::jsonb)::bigint))
        AND running.token = ((SELECT :leases::jsonb) ->> running.seq::text)::bigint
+       AND (:worker::bigint IS NULL OR running.worker = :worker::bigint)
      ORDER BY running.seq
        FOR UPDATE SKIP LOCKED
 )

@@ -9,7 +9,7 @@ CREATE TABLE holdfast_counter (
     value INTEGER NOT NULL
 ) WITHOUT ROWID;
 
-INSERT INTO holdfast_counter (name, value) VALUES ('job', 0), ('worker', 0);
+INSERT INTO holdfast_counter (name, value) VALUES ('job', 0);
 
 -- Which database this is, so that a place in its history can be told from one in another's.
 CREATE TABLE holdfast_identity (

@@ -16,6 +16,7 @@ SELECT :claims AND EXISTS (
            OR EXISTS (SELECT 1 FROM holdfast_notice WHERE worker = :worker)
            OR EXISTS (SELECT 1 FROM holdfast_finished WHERE finished_at < :horizon)
            OR EXISTS (SELECT 1 FROM holdfast_worker AS worker
-                       WHERE (worker.boot <> :boot OR worker.beat_tick + worker.lease_min < :tick)
+                       WHERE CASE WHEN worker.boot = :boot AND worker.beat_tick <= :tick THEN worker.beat_tick + worker.lease_min < :tick
+                                  ELSE worker.beat_at NOT BETWEEN max(:booted + 1, :now - worker.lease_min) AND :now END
                          AND EXISTS (SELECT 1 FROM holdfast_running WHERE holdfast_running.worker = worker.id)),
        (SELECT min(run_after) FROM holdfast_scheduled)

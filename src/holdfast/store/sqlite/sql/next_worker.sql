@@ -1,1 +1,0 @@
-UPDATE holdfast_counter SET value = value + 1 WHERE name = 'worker' RETURNING value
