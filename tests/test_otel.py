@@ -6,7 +6,7 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,12 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import NoOpTracerProvider, SpanKind, StatusCode, format_span_id, format_trace_id
 
-from holdfast import Conflict, Context, Holdfast, Job, Key, Retry, Skip
+from holdfast import Conflict, Context, Holdfast, Hook, Job, Key, Retry, Skip
 from holdfast.domain.bounds import META_BYTES_MAX
 from holdfast.domain.job import Options
 from holdfast.domain.outcome import Outcome
 from holdfast.domain.trace import carried, placed
+from holdfast.hooks import Entry
 from holdfast.otel import instrument
 from holdfast.testing.elsewhere import elsewhere
 from tests.events.receiver import SECRET, Receiver
@@ -357,7 +358,7 @@ def test_what_goes_on_for_another_job_carries_its_place_and_nothing_else() -> No
 # The seam
 
 
-class Failing:
+class Failing(Hook, Entry):
     """A hook that raises at one of its turns."""
 
     def __init__(self, where: str) -> None:
@@ -392,14 +393,11 @@ class Failing:
             raise RuntimeError(f"broken at {where}")
 
 
-class Noting:
+class Noting(Hook):
     """A hook that notes its turns."""
 
     def __init__(self) -> None:
         self.turns: list[str] = []
-
-    def enqueueing(self, options: Options | None) -> AbstractContextManager[Any]:
-        return nullcontext(Failing(""))
 
     def running(self, job: Job) -> AbstractContextManager[Callable[[Outcome], object]]:
         return self

@@ -26,6 +26,7 @@ from holdfast.errors import (
     StoreUnavailable,
     UnknownTask,
 )
+from holdfast.hooks import Hook
 from holdfast.task import Task
 from holdfast.worker.context import Context
 from holdfast.worker.worker import Worker
@@ -45,6 +46,7 @@ __all__ = [
     "Fatal",
     "Holdfast",
     "HoldfastError",
+    "Hook",
     "IllegalMove",
     "Job",
     "JobNotFound",

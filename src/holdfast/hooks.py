@@ -1,6 +1,6 @@
-"""What may be put around every enqueue and every run of an app: tracing, for example.
+"""What may be put around every enqueue and every run of an app: tracing, for example, or fresh connections for each job.
 
-`app.hooks` is a list, and empty: then nobody is asked. A hook that raises is left out of that one call and told of in the
+`app.hooks` is a list, and empty: then nothing is called. A hook that raises is left out of that one call and named in the
 log: a job is worth more than what is said about it.
 """
 
@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
-from functools import partial
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -23,39 +22,53 @@ log = logging.getLogger("holdfast.hooks")
 T = TypeVar("T")
 
 
-class Entry(Protocol):
-    """One `enqueue`, or one `enqueue_many`, on its way."""
+class Entry:
+    """One `enqueue`, or one `enqueue_many`, on its way. Override what you need."""
 
     def mark(self, options: Options) -> Options:
         """The options of each job that goes in; what this gives is used instead."""
+        return options
 
     def accepted(self, ids: Sequence[str]) -> None:
         """They are durable now, or will be with the caller's commit."""
 
 
-class Hook(Protocol):
-    def enqueueing(self, options: Options | None) -> AbstractContextManager[Entry]:
-        """Around an enqueue; None: around an `enqueue_many`, whose jobs need not be alike."""
+Told = Callable[[Outcome], object] | None
+"""Is called with how a run ended; None: not wanted."""
 
-    def running(self, job: Job) -> AbstractContextManager[Callable[[Outcome], object]]:
-        """Around one attempt, in the thread or asyncio task that makes it; what it gives is told how that ended.
+
+class Hook:
+    """Put around every enqueue and every run: `app.hooks.append(MyHook())`. Override what you need; the rest does nothing.
+
+    Each method gives a context manager, as a generator with `@contextmanager` does. It may yield None.
+    """
+
+    def enqueueing(self, options: Options | None) -> AbstractContextManager[Entry | None]:
+        """Around an enqueue; None: around an `enqueue_many`, whose jobs need not be alike."""
+        return nullcontext()
+
+    def running(self, job: Job) -> AbstractContextManager[Told]:
+        """Around one attempt, in the thread or asyncio task that makes it; what it gives is called with how that ended.
 
         Of a job in a process of its own: in the worker, from before it starts until after it ended.
         """
+        return nullcontext()
 
 
 class Around(Generic[T]):
-    """The context managers of all hooks, one inside the other."""
+    """The context managers of all hooks that have this method, one inside the other."""
 
-    def __init__(self, openers: Iterable[Callable[[], AbstractContextManager[T]]]) -> None:
-        self._openers = openers
-        self._open: list[tuple[AbstractContextManager[T], T]] = []
+    def __init__(self, hooks: Sequence[Hook], method: str, subject: Callable[[], Any]) -> None:
+        self._hooks, self._method, self._subject = hooks, method, subject
+        self._open: list[tuple[AbstractContextManager[T | None], T | None]] = []
 
     def __enter__(self) -> Around[T]:
-        for opener in self._openers:
+        for hook in self._hooks:
             try:
-                manager = opener()
-                self._open.append((manager, manager.__enter__()))
+                opener = getattr(hook, self._method, None)
+                if opener is not None:
+                    manager = opener(self._subject())
+                    self._open.append((manager, manager.__enter__()))
             except Exception:
                 _complain()
         return self
@@ -72,7 +85,8 @@ class Around(Generic[T]):
     def tell(self, say: Callable[[T], object]) -> None:
         for _, told in self._open:
             try:
-                say(told)
+                if told is not None:
+                    say(told)
             except Exception:
                 _complain()
 
@@ -81,7 +95,7 @@ class Entering(Around[Entry]):
     """Around an enqueue: jobs are marked on their way in."""
 
     def __init__(self, hooks: Sequence[Hook], options: Options | None) -> None:
-        super().__init__(partial(hook.enqueueing, options) for hook in hooks)
+        super().__init__(hooks, "enqueueing", lambda: options)
         self._last: tuple[Options, Options] | None = None
 
     def __enter__(self) -> Entering:
@@ -104,18 +118,14 @@ class Entering(Around[Entry]):
     def _marked(self, options: Options) -> Options:
         for _, entry in self._open:
             try:
-                options = entry.mark(options)
+                options = options if entry is None else entry.mark(options)
             except Exception:
                 _complain()
         return options
 
 
 def running(hooks: Sequence[Hook], job: Callable[[], Job]) -> Around[Callable[[Outcome], Any]]:
-    return Around(partial(_open_run, hook, job) for hook in hooks)
-
-
-def _open_run(hook: Hook, job: Callable[[], Job]) -> AbstractContextManager[Callable[[Outcome], Any]]:
-    return hook.running(job())
+    return Around(hooks, "running", job)
 
 
 def _complain() -> None:

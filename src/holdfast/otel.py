@@ -20,6 +20,7 @@ from holdfast.domain import codec
 from holdfast.domain.job import Job, Options
 from holdfast.domain.outcome import Failed, Outcome
 from holdfast.domain.trace import TRACEPARENT, place_in, placed
+from holdfast.hooks import Entry, Hook
 
 if TYPE_CHECKING:
     from holdfast.app import Holdfast
@@ -33,7 +34,7 @@ def instrument(app: Holdfast, tracer_provider: TracerProvider | None = None) -> 
         app.hooks.append(Tracing(trace.get_tracer("holdfast", tracer_provider=tracer_provider)))
 
 
-class Tracing:
+class Tracing(Hook):
     """The hook: a PRODUCER span around an enqueue, a CONSUMER span around a run."""
 
     def __init__(self, tracer: Tracer) -> None:
@@ -63,7 +64,7 @@ class Tracing:
             yield lambda outcome: _tell(span, outcome)
 
 
-class Marking:
+class Marking(Entry):
     """An enqueue on its way: its jobs are given their place in the trace."""
 
     def __init__(self, span: Span) -> None:
