@@ -379,3 +379,30 @@ def test_a_server_that_is_restarted_ends_no_following(server: Server) -> None:
     assert [event.kind for event in follower.join()] == kinds
     assert [next(everything).kind for _ in kinds[1:]] == kinds[1:]
     app.close()
+
+
+@pytest.mark.parametrize("beyond", [50, 9_999_999_999, 10**30])
+def test_m1_a_place_beyond_the_end_is_the_end_and_makes_nobody_spin(
+    store: World, monkeypatch: pytest.MonkeyPatch, beyond: int
+) -> None:
+    log, reads = browse.log, [0]
+
+    def counted(id: str, after: int, limit: int = 1_000) -> Any:
+        reads[0] += 1
+        return log(id, after, limit)
+
+    monkeypatch.setattr(browse, "log", counted)
+    job = store.add.enqueue(1)
+    lease = store.claim()
+    say(store, lease, 1)
+    odd = Listening(store.app, job.id, beyond)
+    until(lambda: store.app._feed.followers == 1, "the odd one follows")
+    honest = Listening(store.app, job.id)
+    until(lambda: len(honest.seen) == 3, "the honest one has read")
+    for number in range(2, 7):
+        say(store, lease, number)
+        until(lambda number=number: words(honest.seen)[-1] == number, "the honest one goes on")  # type: ignore[misc]
+    store.app.finish(lease, 1)
+    assert words(honest.join()) == [1, 2, 3, 4, 5, 6]
+    assert words(odd.join()) == [2, 3, 4, 5, 6], "what has come since"
+    assert reads[0] <= 12, "followers are told; they do not read again and again"

@@ -53,8 +53,8 @@ class EventBatches:
 async def job_batches(client: Following, id: str, after: int) -> EventBatches:
     """What happens to one job, until it has ended."""
     log = await client._database.aread(lambda _: browse.log(id, after, LOT_MAX))
-    follower = LoopFollower(log.seq, after)
-    return EventBatches(client, follower, client._steps(follower, id, _part(log, after, LOT_MAX), page_max=LOT_MAX))
+    follower = LoopFollower(log.seq, log.place)
+    return EventBatches(client, follower, client._steps(follower, id, _part(log, LOT_MAX), page_max=LOT_MAX))
 
 
 async def feed_batches(client: Following, after: str | None) -> EventBatches:

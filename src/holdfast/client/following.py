@@ -60,8 +60,8 @@ class Following(ClientPart):
             return self._log(wanted, after, self._database.read(lambda _: browse.events(wanted, after)))
         self._check_outside("events(follow=True)")
         log = self._database.read(lambda _: browse.log(wanted, after))
-        follower = ThreadFollower(log.seq, after)
-        return self._take(follower, self._steps(follower, wanted, _part(log, after)))
+        follower = ThreadFollower(log.seq, log.place)
+        return self._take(follower, self._steps(follower, wanted, _part(log)))
 
     async def aevents(self, id: str | Job, after: int = 0, follow: bool = False) -> AsyncIterator[Event]:
         """The async twin of `events`."""
@@ -72,8 +72,8 @@ class Following(ClientPart):
             return
         self._check_outside("aevents(follow=True)")
         log = await self._database.aread(lambda _: browse.log(wanted, after))
-        follower = LoopFollower(log.seq, after)
-        steps = self._steps(follower, wanted, _part(log, after))
+        follower = LoopFollower(log.seq, log.place)
+        steps = self._steps(follower, wanted, _part(log))
         del log  # the steps let go of it when it is read
         async with aclosing(self._atake(follower, steps)) as events:
             async for event in events:
@@ -264,9 +264,8 @@ def _next(steps: Steps, reply: Part | None) -> Step | End:
         return END
 
 
-def _part(log: browse.Log, after: int, page_max: int = EVENTS_PAGE_MAX) -> Part:
-    events = log.events
-    return Part(events, events[-1].number if events else after, more=len(events) == page_max, over=log.ended)
+def _part(log: browse.Log, page_max: int = EVENTS_PAGE_MAX) -> Part:
+    return Part(log.events, log.place, more=len(log.events) == page_max, over=log.ended)
 
 
 def _log_after(id: str, after: int) -> Operation[list[Event]]:
@@ -279,7 +278,7 @@ def _reading_log(id: str, seq: int, page_max: int) -> Callable[[int], Operation[
             log = yield from browse.log(id, after, page_max)
             if log.seq != seq:
                 raise JobNotFound(f"job {id} was deleted, and another has its id now")
-            return _part(log, after, page_max)
+            return _part(log, page_max)
 
         return make
 

@@ -49,7 +49,7 @@ class Watched:
 
     def move(self, count: int, state: State | None, events: list[Event]) -> list[Follower]:
         """It has so many events now, of which these were not given out yet; who has to be told."""
-        self.count, self.state, self.given = count, state, max(self.given, count)
+        self.count, self.state, self.given = count, state, count
         return [follower for follower in self.followers if self._tell(follower, events)]
 
     def end(self) -> list[Follower]:

@@ -110,23 +110,27 @@ def events(id: str, after: int, limit: int = EVENTS_PAGE_MAX) -> Op[list[Event]]
 
 
 class Log(NamedTuple):
-    """A page of a job's events, with the job's number."""
+    """A page of a job's events, with the job's number and the place behind the page."""
 
     seq: int
     events: list[Event]
+    place: int
     ended: bool
     """The job has ended, and this is the last page."""
 
 
 def log(id: str, after: int, limit: int = EVENTS_PAGE_MAX) -> Op[Log]:
+    """A place beyond the last event is the last event: a number of another job's, or of a log that was longer once."""
     found = yield Statement("job_log", {"id": id})
     if not found:
         raise JobNotFound(f"there is no job {show(id)}; it may have been deleted or pruned")
     seq, created_at, scheduled_for, count, state = found[0]
+    after = min(after, count)
     first = [first_event(id, created_at, scheduled_for)] if after < 1 else []
     rows = yield Statement("events", {"seq": seq, "after": after, "limit": limit - len(first)})
     events = first + [event_of(id, row) for row in rows]
-    return Log(seq, events, ended=state in FINAL and (events[-1].number if events else after) >= count)
+    place = events[-1].number if events else after
+    return Log(seq, events, place, ended=state in FINAL and place >= count)
 
 
 class Moved(NamedTuple):
