@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import termios
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -133,6 +136,24 @@ def start(*arguments: str, here: Path, **variables: str) -> Iterator[subprocess.
         except BaseException:
             process.kill()
             raise
+
+
+def on_terminal(arguments: Sequence[str], here: Path, answers: Mapping[str, str], **variables: str) -> tuple[int, str]:
+    """`holdfast ARGUMENTS` on a terminal, where each text that appears is answered by what a person types; code and screen."""
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "holdfast", *arguments]
+    with subprocess.Popen(
+        command, cwd=here, env=environment(**variables), stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    ) as process:  # fmt: skip
+        os.close(slave)
+        shown, waiting = "", dict(answers)
+        with suppress(OSError), closing(os.fdopen(master, "rb", 0)) as terminal:  # EIO: the other end was closed
+            while part := terminal.read(4096):
+                shown += part.decode()
+                for text in [text for text in waiting if text in shown]:
+                    os.write(master, waiting.pop(text).encode())
+    return process.returncode, shown.replace("\r\n", "\n")
 
 
 def environment(**variables: str) -> dict[str, str]:

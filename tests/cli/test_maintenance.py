@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Run, assert_one_line
+from tests.cli.conftest import Run, assert_one_line, on_terminal
 
 URL = ("--url", "sqlite:///jobs.db")
 
@@ -45,11 +45,38 @@ def test_the_printed_sql_does_the_same(cli: Run, here: Path) -> None:
 def test_prune_counts_what_it_removes(drained: Run, cli: Run) -> None:
     drained("add", "first=1")
     assert cli("prune", "--older-than", "7d", *URL).out == "0 jobs removed\n"
-    assert cli("prune", "--older-than", "0s", *URL, "--json").json == {"pruned": 1}
+    assert cli("prune", "--older-than", "0s", "--yes", *URL, "--json").json == {"pruned": 1, "dry_run": False, "count": 1}
     assert cli("jobs", *URL, "--json").json == []
 
 
-@pytest.mark.parametrize(("flags", "words"), [((), ("--older-than",)), (("--older-than", "ages"), ("'ages' is not a duration",))])
-def test_prune_needs_an_age(cli: Run, flags: tuple[str, ...], words: tuple[str, ...]) -> None:
-    cli("migrate", *URL)
-    assert_one_line(cli("prune", *flags, *URL), 2, *words)
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ((), ("--older-than",)),
+        (("--older-than", "ages"), ("'ages' is not a duration",)),
+        (("--older-than", "7"), ("'7' has no unit", "7d", "7s")),
+        (("--older-than", " 7.5 "), ("has no unit", "7.5d")),
+    ],
+)
+def test_f7_prune_needs_an_age_with_its_unit(cli: Run, drained: Run, flags: tuple[str, ...], words: tuple[str, ...]) -> None:
+    drained("add", "first=1")
+    assert_one_line(cli("prune", *flags, "--yes", *URL), 2, *words)
+    assert len(cli("jobs", *URL, "--json").json) == 1
+
+
+def test_f7_prune_removes_nothing_before_it_was_confirmed(drained: Run, cli: Run, here: Path) -> None:
+    drained("add", "first=1")
+    assert_one_line(cli("prune", "--older-than", "0s", *URL), 2, f"1 job of {here}/jobs.db", "--yes", "--dry-run")
+    assert cli("prune", "--older-than", "0s", "--dry-run", "--yes", *URL).out == (
+        f"1 job of {here}/jobs.db ended more than 0s ago and would be removed\n"
+    )
+    assert len(cli("jobs", *URL, "--json").json) == 1
+
+
+@pytest.mark.parametrize(("typed", "left"), [("n\n", 1), ("\n", 1), ("\x03", 1), ("y\n", 0)])
+def test_f7_prune_asks_on_a_terminal(drained: Run, cli: Run, here: Path, typed: str, left: int) -> None:
+    drained("add", "first=1")
+    code, shown = on_terminal(["prune", "--older-than", "0s", *URL], here, {"[y/N]": typed})
+    assert f"Remove 1 job of {here}/jobs.db that ended more than 0s ago? [y/N]" in shown
+    assert code == {"\x03": 130}.get(typed, 0)
+    assert len(cli("jobs", *URL, "--json").json) == left

@@ -95,7 +95,7 @@ def test_a_job_from_the_prompt_to_its_end_and_out(cli: Run, url: str) -> None:
     assert cli("skip", failing, *to, "--json").json[0]["state"] == "skipped"
     assert_one_line(cli("retry", added["id"], *to), 1, "succeeded")
     assert cli("worker", "tasks", "--drain").code == 0
-    assert cli("prune", "--older-than", "0s", *to, "--json").json == {"pruned": 3}
+    assert cli("prune", "--older-than", "0s", "--yes", *to, "--json").json["pruned"] == 3
     assert cli("jobs", *to, "--json").json == []
 
 
@@ -576,7 +576,7 @@ def test_the_application_role_does_what_an_app_and_a_worker_do(cli: Run, roles: 
     assert cli("enqueue", "tasks", "add", "first=1", "--url", roles.app).code == 2  # it has no such flag: the app knows where
     id = cli("enqueue", "tasks", "add", "first=1", "--json").json["id"]
     assert cli("worker", "tasks", "--drain").code == 0
-    for command in (["show", id], ["tail", id], ["jobs"], ["stats"], ["doctor"], ["prune", "--older-than", "0s"], ["migrate"]):
+    for command in (["show", id], ["tail", id], ["jobs"], ["stats"], ["doctor"], ["prune", "--older-than", "0s", "--yes"], ["migrate"]):
         answer = cli(*command, "--url", roles.app)
         assert (answer.code, answer.err) == (0, ""), command
         assert SECRET not in answer.out
@@ -645,7 +645,7 @@ def test_the_reader_looks_and_writes_nothing(cli: Run, roles: Roles) -> None:
     for command in (["jobs"], ["show", id], ["stats"], ["doctor", "--deep"], ["migrate"], ["migrate", "--print"]):
         answer = cli(*command, *as_reader)
         assert (answer.code, answer.err) == (0, ""), command
-    for command in (["cancel", id], ["retry", id], ["skip", id], ["prune", "--older-than", "0s"]):
+    for command in (["cancel", id], ["retry", id], ["skip", id], ["prune", "--older-than", "0s", "--yes"]):
         answer = cli(*command, *as_reader)
         assert (answer.code, answer.err.count("\n")) == (1, 1), command
         assert "permission denied" in answer.err

@@ -114,3 +114,13 @@ def test_an_idle_worker_beats_without_asking_for_anything_else_and_forgets_once_
         forgot.clear()
         monkeypatch.setattr(clerk, "PRUNE_SECONDS", 0.0)
         assert any(beat() and forgot.is_set() for _ in range(5))
+
+
+def test_f7_a_dry_run_counts_and_removes_nothing(store: World) -> None:
+    finished(store, 3)
+    store.clock.advance(10)
+    finished(store, 2)
+    assert store.app.prune(5, dry_run=True) == 3
+    assert len(store.app.jobs()) == 5
+    assert store.app.prune(5) == 3
+    assert store.app.prune(5, dry_run=True) == 0

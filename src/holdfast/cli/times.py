@@ -24,6 +24,14 @@ def seconds_in(flag: str, text: str) -> float:
     return sum(float(amount) * _UNITS[unit.lower()] for amount, unit in _PART.findall(plain))
 
 
+def age_in(flag: str, text: str) -> float:
+    """As `seconds_in`, but with its unit: for what cannot be undone, 7 must not mean seconds to one and days to another."""
+    plain = text.strip()
+    if _NUMBER.fullmatch(plain):
+        raise usage(f"{flag} {text!r} has no unit; use {plain}d for days or {plain}s for seconds")
+    return seconds_in(flag, text)
+
+
 def moment_in(flag: str, text: str) -> datetime | float:
     """A duration from now, or an ISO time that says its timezone."""
     try:

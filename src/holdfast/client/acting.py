@@ -64,23 +64,36 @@ class Acting(ClientPart):
         wanted = id_of(id)
         await self._database.awrite(lambda _: control.delete(wanted, event_count))
 
-    def prune(self, older_than: Duration) -> int:
-        """Remove all jobs that ended longer ago than this; how many they were."""
+    def prune(self, older_than: Duration, *, dry_run: bool = False) -> int:
+        """Remove all jobs that ended longer ago than this; how many they were. With `dry_run`: how many they would be."""
+        if dry_run:
+            return self._database.read(self._count_old(older_than))
         make, pruned = self._prune(older_than), 0
         while batch := self._database.write(make):
             pruned += batch
         return pruned
 
-    async def aprune(self, older_than: Duration) -> int:
+    async def aprune(self, older_than: Duration, *, dry_run: bool = False) -> int:
+        """The async twin of `prune`."""
+        if dry_run:
+            return await self._database.aread(self._count_old(older_than))
         make, pruned = self._prune(older_than), 0
         while batch := await self._database.awrite(make):
             pruned += batch
         return pruned
 
     def _prune(self, older_than: Duration) -> Operation[int]:
-        age = int(seconds_of("older_than", older_than) * 1e6)
+        age = _micros("older_than", older_than)
         return lambda moment: tend.prune(moment, moment.now - age)
+
+    def _count_old(self, older_than: Duration) -> Operation[int]:
+        age = _micros("older_than", older_than)
+        return lambda moment: tend.count_old(moment.now - age)
 
     def _then_read(self, act: Op[None], id: str) -> Op[Job]:
         yield from act
         return (yield from browse.demand(id, self._registry.decoders))
+
+
+def _micros(what: str, duration: Duration) -> int:
+    return int(seconds_of(what, duration) * 1e6)

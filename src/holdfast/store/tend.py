@@ -65,6 +65,12 @@ def prune(moment: Moment, before: int, limit: int = PRUNE_BATCH_MAX) -> Op[int]:
     return len(msgspec.json.decode(seqs))
 
 
+def count_old(before: int) -> Op[int]:
+    """How many jobs `prune` would remove."""
+    count: int = (yield Statement("count_finished_before", {"before": before}))[0][0]
+    return count
+
+
 def forget(moment: Moment) -> Op[None]:
     """Workers that have been gone for an hour, notices that were left for them, and keys whose time is over."""
     yield Statement("forget_workers", {**moment.clocks, "before": moment.now - _FORGET_WORKERS_AFTER})

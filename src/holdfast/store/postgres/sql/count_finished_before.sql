@@ -1,0 +1,2 @@
+-- How many jobs `prune` would remove.
+SELECT count(*) FROM {schema}.finished WHERE finished_at < :before::bigint
