@@ -8,6 +8,7 @@ import pytest
 
 from holdfast import Key, LeaseLost
 from holdfast.store import tend
+from holdfast.store.tables import TABLES
 from holdfast.worker import clerk
 from tests.conformance.world import World
 from tests.workers import working
@@ -35,6 +36,19 @@ def test_a_job_with_more_events_than_a_batch_may_have_goes_alone(store: World, m
     store.clock.advance(1)
     monkeypatch.setattr(tend, "PRUNE_EVENTS_MAX", 1)
     assert [prune_once(store) for _ in range(3)] == [1, 1, 0]
+
+
+@pytest.mark.parametrize("forget", ["delete", "prune"])
+def test_nothing_is_left_of_a_job_in_any_table_that_has_its_rows(store: World, forget: str) -> None:
+    job = store.add.using(attempts=1, key=Key("k", scope="active"), tags=["eu"], callback="https://example.com/").enqueue(1)
+    store.app.fail(store.claim(queues=["default"]), "broken")
+    store.clock.advance(1)
+    ((seq,),) = store.rows(f"SELECT seq FROM holdfast_job WHERE id = '{job.id}'")
+    own = [table for table in TABLES if table.job is not None and table.name not in ("ready", "scheduled", "running")]
+    assert all(store.rows(f"SELECT * FROM holdfast_{table.name} WHERE {table.job} = {seq}") for table in own)
+    assert store.app.delete(job.id) is None if forget == "delete" else prune_once(store) == 1
+    left = [table.name for table in own if store.rows(f"SELECT * FROM holdfast_{table.name} WHERE {table.job} = {seq}")]
+    assert left == []
 
 
 def test_keys_that_outlived_their_jobs_go_when_their_time_is_over(store: World) -> None:

@@ -1,7 +1,6 @@
 """The table of tables: every table of the store, its columns, and what is done with it elsewhere.
 
-`transfer` copies by it. Tests hold the migrations of both databases, what `delete` and `prune` remove, and the rights that the
-documentation grants against it.
+`transfer` copies by it. Tests compare it with the migrations of both databases, and with what `delete` and `prune` remove.
 """
 
 from __future__ import annotations
