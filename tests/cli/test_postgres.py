@@ -576,7 +576,15 @@ def test_the_application_role_does_what_an_app_and_a_worker_do(cli: Run, roles: 
     assert cli("enqueue", "tasks", "add", "first=1", "--url", roles.app).code == 2  # it has no such flag: the app knows where
     id = cli("enqueue", "tasks", "add", "first=1", "--json").json["id"]
     assert cli("worker", "tasks", "--drain").code == 0
-    for command in (["show", id], ["tail", id], ["jobs"], ["stats"], ["doctor"], ["prune", "--older-than", "0s", "--yes"], ["migrate"]):
+    for command in (
+        ["show", id],
+        ["tail", id],
+        ["jobs"],
+        ["stats"],
+        ["doctor"],
+        ["prune", "--older-than", "0s", "--yes"],
+        ["migrate"],
+    ):
         answer = cli(*command, "--url", roles.app)
         assert (answer.code, answer.err) == (0, ""), command
         assert SECRET not in answer.out

@@ -338,3 +338,25 @@ def add_in_a_thread(first: int) -> int:
 @app.task
 async def add_in_the_loop(first: int) -> int:
     return first + 1
+
+
+@task
+def fork_and_return(pipe: str) -> int:
+    """The new process returns as the old one does; how it ended is the result."""
+    pid = os.fork()
+    if pid == 0:
+        return 7
+    with open(pipe, "w") as file:
+        file.write(str(pid))
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@app.task
+def fork_in_thread(pipe: str) -> int:
+    return fork_and_return(pipe)
+
+
+@task
+def emit_without_end(ctx: Context) -> None:
+    while True:
+        ctx.emit("chunk", "x" * 60_000)

@@ -443,3 +443,34 @@ def test_a_script_that_enqueues_when_it_is_loaded_does_not_do_so_again_in_its_ch
     ran = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=True)
     assert ran.stdout.startswith("1 "), ran.stdout
     assert "enqueues when it is loaded: put that under `if __name__" in ran.stdout
+
+
+@pytest.mark.parametrize("name", ["fork_and_return", "fork_in_thread"])
+def test_l13_a_fork_that_returns_ends(app: Holdfast, tmp_path: Path, name: str) -> None:
+    """Whatever pool it came from: it waits for nothing, and runs no other job."""
+    job = getattr(tasks, name).enqueue(str(tmp_path / "pid"))
+    others = [tasks.app.task_named(job.task).enqueue(str(tmp_path / f"pid{number}")) for number in range(3)]
+    with working(app, concurrency=1):
+        assert [app.wait(each.id, timeout=LONG).result for each in (job, *others)] == [0] * 4
+    assert [len([event for event in app.events(each.id) if event.kind == "started"]) for each in others] == [1] * 3
+
+
+def test_h2_events_of_a_process_beyond_all_memory_fail_their_job(app: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.worker.context.EVENTS_WAITING_BYTES_MAX", 1_000_000)
+    with working(app):
+        job = tasks.emit_without_end.using(attempts=1).enqueue()
+        job = app.wait(job.id, timeout=LONG)
+    assert (job.state, (job.error or "").startswith("holdfast.errors.PayloadError: event 'chunk'")) == ("failed", True)
+
+
+@pytest.mark.parametrize("column", ["progress", "meter"])
+def test_l4_a_damaged_row_fails_its_own_job_only(app: Holdfast, path: Path, column: str) -> None:
+    bad = tasks.resume.using(run_after=60).enqueue()
+    app.retry(app.cancel(bad.id).id)
+    with sqlite3.connect(path) as file:
+        file.execute(f"UPDATE holdfast_job_state SET {column} = '{{'")
+    file.close()
+    with working(app):
+        last = next(event for event in app.events(bad.id, follow=True) if event.kind in ("failed", "backed_off"))
+        assert app.wait(tasks.add.enqueue(1).id, timeout=LONG).result == 2
+    assert (last.kind, last.data["kind"]) == ("failed", "holdfast.errors.PayloadError")

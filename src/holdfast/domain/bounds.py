@@ -31,8 +31,12 @@ SECONDS_MAX: Final = 100 * 365 * 86_400
 EVENTS_PER_JOB_MAX: Final = 1_000_000
 ERRORS_PER_JOB_MAX: Final = 100
 METERS_PER_JOB_MAX: Final = 32
+METER_MAX: Final = 1e100  # so that no sum of a day, over any number of jobs, is more than a double holds
 
 BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
+FILING_BYTES_MAX: Final = 4 * 1024 * 1024
+EVENTS_WAITING_MAX: Final = 100_000
+EVENTS_WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 ENQUEUE_BATCH_MAX: Final = 2_000
 SMALL_ENQUEUE_MAX: Final = 16
 CLAIMED_SLICE_MAX: Final = 250

@@ -50,6 +50,8 @@ class Report(msgspec.Struct):
     """Set by `settle` once the job is locked in the transaction that writes it: see `worker/context_link`."""
     recalled: bool = False
     """Set when `ctx.finish` writes it instead: it must not be written any more."""
+    size: int = 0
+    """About how many bytes it brings, where that was measured."""
 
     def add(self, more: Gathered | Report) -> None:
         """Also report what a context gathered, or what another report was to write."""
@@ -58,6 +60,14 @@ class Report(msgspec.Struct):
         self.meter = more.meter or self.meter
         for name, amount in (more.spent or {}).items():
             self.spent = {**(self.spent or {}), name: (self.spent or {}).get(name, 0.0) + amount}
+
+    def measure(self) -> int:
+        change, size = self.change, sum(len(data or "") for _, _, data in self.events)
+        if change is not None:
+            size += len(change.result or "")
+            if change.error is not None:
+                size += len(change.error.message) * 2 + len(change.error.traceback)
+        return size + len(self.progress or "") + len(self.meter or "")
 
     @property
     def is_plain(self) -> bool:

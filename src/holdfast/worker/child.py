@@ -32,7 +32,7 @@ from holdfast.registry import Registry
 from holdfast.store.rows import job_of_claimed
 from holdfast.worker.context import Context, Detached
 from holdfast.worker.context_link import new_context
-from holdfast.worker.desk import Run
+from holdfast.worker.desk import Run, leave_fork
 from holdfast.worker.import_guard import loading
 from holdfast.worker.runner import acall, call
 from holdfast.worker.wire import STOP, Assignment, Message, Order, Setup, read_frame, write_frame
@@ -47,7 +47,11 @@ Send = Callable[[str, dict[str, Any]], None]
 
 def run_assignment(assignment: Assignment, send: Send) -> None:
     """Run one job as a worker would; whatever happens in it, one `ended` with its outcome is sent at the end."""
-    send("ended", msgspec.to_builtins(perform(assignment, send)))
+    process = os.getpid()
+    outcome = perform(assignment, send)
+    if os.getpid() != process:
+        leave_fork(outcome)
+    send("ended", msgspec.to_builtins(outcome))
 
 
 def perform(assignment: Assignment, send: Send) -> Outcome:

@@ -11,15 +11,18 @@ import logging
 import random
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import msgspec
 
+from holdfast.domain import codec
 from holdfast.domain.job import Claimed
-from holdfast.domain.outcome import Change, Released
+from holdfast.domain.outcome import Change, Failed, JobError, Released, error_of
 from holdfast.domain.outcome import settle as decide_change
 from holdfast.domain.retry import Retry
-from holdfast.errors import HoldfastError, StoreUnavailable
+from holdfast.domain.secret import secrets_in
+from holdfast.errors import HoldfastError, Refused, StoreUnavailable
 from holdfast.registry import Registry
 from holdfast.store import claim, tend, workers
 from holdfast.store.claim import Claim, WorkerGone
@@ -95,6 +98,7 @@ class Clerk:
         self._tended_at = self._pruned_at = self._filed_at = self._looked_at = 0.0
         self._failures = 0
         self._in_doubt = False
+        self._unproven = False
         self._generation = 0
         desk.call_clerk = self._outcome_came
 
@@ -173,7 +177,7 @@ class Clerk:
             return pause
         except StoreUnavailable as error:
             self._failures += 1
-            self._in_doubt = self._woken = True
+            self._in_doubt, self._woken = self._in_doubt or not isinstance(error, Refused), True
             low, high = RETRY_SECONDS
             pause = min(high, low * float(2 ** min(self._failures, 10))) * _chance.uniform(0.5, 1.0)
             log.warning("the store does not answer (%s); trying again in %.2f s", error, pause)
@@ -182,7 +186,7 @@ class Clerk:
     def _turn(self, closing: bool) -> float:
         if self._store.generation != self._generation:
             self._start_over()
-        match decide(self._facts(closing)):
+        match action := decide(self._facts(closing)):
             case Delay(seconds):
                 return seconds
             case Beat():
@@ -190,26 +194,28 @@ class Clerk:
             case Look(claims):
                 self._look(claims)
                 return 0.0 if self._found and (self._found.to_tend or self._found.ready) else self._pause(closing)
-            case File(size, tends, beats):
-                self._file(size, tends, beats)
+            case File():
+                self._file(action)
             case Rest(seconds):
                 return self._pause(closing) if seconds is None else seconds
-        return 0.0 if self._desk.outcomes or self._woken else self._pause(closing)
+        busy = self._desk.outcomes or self._woken or self._unproven or self._reports.has_more
+        return 0.0 if busy else self._pause(closing)
 
     def _facts(self, closing: bool) -> Facts:
         now = time.monotonic()
         for run in self._desk.unstarted(now - UNSTARTED_SECONDS):
             self._desk.outcomes.append((run, Released("it waited for a slot too long; others may have one")))
         self._prefetch.count(now, self._reports.gather(now))
-        reports, found = len(self._reports.waiting), self._found
+        reports, found = self._reports.due(now), self._found
         return Facts(
             reports=reports,
             may_delay=self._prefetch.may_delay_commit(reports, now - self._filed_at),
+            unproven=self._unproven,
             in_doubt=self._in_doubt,
             beat_due=self._beat_due(),
             tend_due=now - self._tended_at >= TEND_SECONDS or self._due_in() <= 0,
             prune_due=now - self._pruned_at >= PRUNE_SECONDS,
-            room=0 if closing else self._prefetch.claim_size(),
+            room=0 if closing or self._reports.is_full else self._prefetch.claim_size(),
             woken=self._woken,
             notified=self._woken and self._store.is_remote and self._watcher.notified,
             looked_lately=now - self._looked_at < NOTICE_SECONDS,
@@ -233,18 +239,24 @@ class Clerk:
         self._found = self._claimer.look(self.worker, claims, int((retention or 0.0) * 1e6) if pruning else None)
         self._looked_at = self._tended_at = time.monotonic()
 
-    def _file(self, size: int, tends: bool, beats: bool) -> None:
-        reports = self._reports.take()
+    def _file(self, action: File) -> None:
+        size = action.claim
+        reports = self._reports.take() if action.report else []
         self._woken, self._found = self._woken and not (size or reports), None
         try:
-            filed = self._store.write(self._filing(reports, size, tends, beats))
+            filed = self._store.write(self._filing(reports, size, action.tend, action.beat))
         except WorkerGone:
-            self._put_back(reports)
+            self._reports.put_back(reports)
             self._lose_all()
             return
-        except HoldfastError:
-            self._put_back(reports)
-            raise
+        except Exception as error:
+            if not reports:
+                raise
+            self._could_not_write(reports, error)
+            return
+        self._unproven = False
+        if reports:
+            self._reports.written()
         if self._store.generation != self._generation:
             self._start_over()  # whatever was claimed runs out with the number that it was claimed by
             return
@@ -252,10 +264,24 @@ class Clerk:
         self._filed_at = self._looked_at = time.monotonic()
         self._take_in(filed, size, reports)
 
-    def _put_back(self, reports: list[Report]) -> None:
-        for report in reports:
-            report.written = False
-        self._reports.put_back(reports)
+    def _could_not_write(self, reports: list[Report], error: Exception) -> None:
+        """A store that fails is tried again, after a filing without reports. What it refuses is one report's fault: see there."""
+        self._unproven = True
+        if isinstance(error, StoreUnavailable) and not isinstance(error, Refused):
+            self._reports.postpone(reports)
+            raise error
+        if self._reports.accuse(reports):
+            self._refuse(reports[0], error)
+
+    def _refuse(self, report: Report, error: Exception) -> None:
+        run = self._runs.get(report.seq)
+        run = run if run is not None and run.claimed.token == report.token else None
+        failed = Failed(JobError("ReportRefused", f"what it reported cannot be written: {_line_of(error, run)}"), retryable=False)
+        if not self._reports.refuse(run, failed):
+            log.error("a job (number %d) cannot be written at all, and is left as it is: %s", report.seq, failed.error.message)
+        elif run is not None and not run.ended:
+            run.verdict = failed
+            self._stop(run, "what it reported cannot be written")
 
     def _filing(self, reports: list[Report], size: int, tends: bool, beats: bool) -> Operation[Filed]:
         in_doubt, prunes = self._in_doubt, tends and time.monotonic() - self._pruned_at >= PRUNE_SECONDS
@@ -367,7 +393,7 @@ class Clerk:
         """Jobs of the database before, and their numbers, mean nothing in this one."""
         log.warning("worker %s: the database is another one than before; the worker registers again", self._config.name)
         generation = self._store.generation
-        self._reports.take()
+        self._reports.clear()
         self._claimer.start_over()
         self._register_again("the database was restored or replaced")
         self._generation = generation
@@ -451,6 +477,16 @@ def _nothing(value: object) -> Op[object]:
     """In place of an operation that is not needed."""
     yield from ()
     return value
+
+
+def _line_of(error: Exception, run: Run | None) -> str:
+    """Without the secret arguments that it may quote."""
+    hidden: list[str] = []
+    if run is not None:
+        with suppress(Exception):  # they may be what is damaged
+            hidden = [*secrets_in(codec.decode(run.claimed.arguments), run.task.signature.secrets)]
+    known = error_of(error, hidden=hidden)
+    return known.message if isinstance(error, HoldfastError) else known.line
 
 
 def _log_failure(run: Run, change: Change) -> None:

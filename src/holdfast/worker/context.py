@@ -13,14 +13,20 @@ from typing import Any, Protocol
 import msgspec
 
 from holdfast.domain import codec
-from holdfast.domain.bounds import EVENT_BYTES_MAX, EVENTS_PER_JOB_MAX, METERS_PER_JOB_MAX, PROGRESS_BYTES_MAX
+from holdfast.domain.bounds import (
+    EVENT_BYTES_MAX,
+    EVENTS_PER_JOB_MAX,
+    EVENTS_WAITING_BYTES_MAX,
+    EVENTS_WAITING_MAX,
+    METER_MAX,
+    METERS_PER_JOB_MAX,
+    PROGRESS_BYTES_MAX,
+)
 from holdfast.domain.event import DROPPED, PROGRESSED, check_emitted, check_name
 from holdfast.domain.job import Job
-from holdfast.errors import LeaseLost, SettingError
+from holdfast.errors import LeaseLost, PayloadError, SettingError
 from holdfast.store.moves import Emitted
 from holdfast.store.settle import Gathered, Report
-
-EVENTS_WAITING_MAX = 100_000
 
 
 class WorkerLink(Protocol):
@@ -49,6 +55,8 @@ class Context:
         self.in_flight: list[Report] = []
         """What the clerk has taken and may not have written yet."""
         self._events: list[Emitted] = []
+        self.waiting_bytes = 0
+        """Of events that the clerk has not taken yet."""
         self._spent: dict[str, float] = {}
         self._moved = False
         self._dropped = 0
@@ -100,7 +108,7 @@ class Context:
             if len(self._events) >= EVENTS_WAITING_MAX or self._emitted > EVENTS_PER_JOB_MAX:
                 self._dropped += 1
             else:
-                self._events.append((kind, time.time_ns() // 1000, text))
+                self._keep([(kind, time.time_ns() // 1000, text)])
         self._report()
 
     def meter(self, **amounts: float) -> None:
@@ -128,15 +136,19 @@ class Context:
         self.check()
         await self._link.afinish(self, on, result)
 
-    def take(self, progress_too: bool = True) -> Gathered:
-        """For the clerk: what was gathered since the last time; progress may wait, for only its latest state counts."""
+    def take(self, progress_too: bool = True, bytes_max: int | None = None) -> Gathered:
+        """For the clerk: what was gathered since the last time; progress may wait, for only its latest state counts.
+
+        bytes_max  So much of its events at a time, or one; `waiting_bytes` tells that there are more.
+        """
         with self._lock:
-            events, self._events = self._events, []
-            dropped, self._dropped = self._dropped, 0
+            events = self._first_events(bytes_max)
+            all_taken = not self._events
+            dropped, self._dropped = (self._dropped, 0) if all_taken else (0, self._dropped)
             spent, self._spent = self._spent, {}
-            moved = self._moved and progress_too
+            moved = self._moved and progress_too and all_taken
             self._moved = self._moved and not moved
-            self._has_news = self._moved
+            self._has_news = self._moved or not all_taken
             progress = self._progress_text if moved else None
             meter = codec.encode(self._meter, "meter", PROGRESS_BYTES_MAX) if spent else None
         now = time.time_ns() // 1000
@@ -152,8 +164,8 @@ class Context:
             # The child numbers nothing: a progress event is written when the clerk takes it, as for any other job.
             own = [event for event in gathered.events if event[0] != PROGRESSED]
             room = max(0, EVENTS_WAITING_MAX - len(self._events))
-            self._events += own[:room]
             self._dropped += len(own) - len(own[:room])
+            self._keep(own[:room])
             if gathered.progress is not None:
                 self._progress_text = gathered.progress
                 self._progress, self._moved = msgspec.json.decode(gathered.progress), True
@@ -161,6 +173,27 @@ class Context:
                 self._spent[name] = self._spent.get(name, 0.0) + amount
                 self._meter[name] = self._meter.get(name, 0.0) + amount
         self._report()
+
+    def _keep(self, events: list[Emitted]) -> None:
+        size = sum(map(_size, events))
+        if self.waiting_bytes + size > EVENTS_WAITING_BYTES_MAX:
+            raise PayloadError(
+                f"event {events[0][0]!r}: this job's events come faster than the database takes them, and "
+                f"{EVENTS_WAITING_BYTES_MAX >> 20} MB of them wait; emit less, and keep large data in files"
+            )
+        self.waiting_bytes += size
+        self._events += events
+
+    def _first_events(self, bytes_max: int | None) -> list[Emitted]:
+        count, size = len(self._events), self.waiting_bytes
+        if bytes_max is not None and size > bytes_max:
+            count = size = 0
+            while count < 1 or size + _size(self._events[count]) <= bytes_max:
+                size += _size(self._events[count])
+                count += 1
+        events, self._events = self._events[:count], self._events[count:]
+        self.waiting_bytes -= size
+        return events
 
     def _report(self) -> None:
         if not self._has_news:
@@ -184,9 +217,15 @@ class Detached:
         context.finished = True
 
 
+def _size(event: Emitted) -> int:
+    return len(event[2] or "")
+
+
 def check_meter(meter: dict[str, float]) -> dict[str, float]:
     for name, amount in meter.items():
         check_name("meter", name)
         if isinstance(amount, bool) or not isinstance(amount, int | float) or amount - amount != 0:
             raise SettingError(f"meter {name}={amount!r} is not a finite number")
+        if abs(amount) > METER_MAX:
+            raise SettingError(f"meter {name}={amount!r} is larger than {METER_MAX:g}; use a larger unit")
     return {name: float(amount) for name, amount in meter.items()}

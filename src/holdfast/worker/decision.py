@@ -15,6 +15,8 @@ class Facts(NamedTuple):
     """Reports that wait to be committed."""
     may_delay: bool = False
     """The pools have work for a while, and the reports are few: a later commit holds up no run."""
+    unproven: bool = False
+    """Reports could not be written, and nothing has been committed since: the store may be at fault, or a report."""
     in_doubt: bool = False
     """The reply to the last transaction was lost: jobs may be claimed that this worker does not know of."""
     beat_due: bool = False
@@ -55,6 +57,7 @@ class File(NamedTuple):
     claim: int
     tend: bool = False
     beat: bool = True
+    report: bool = True
 
 
 class Rest(NamedTuple):
@@ -73,6 +76,11 @@ class Rule(NamedTuple):
 
 
 TABLE: Final = (
+    Rule(
+        "reports could not be written: no beat and no claim waits for them",
+        lambda facts: facts.unproven,
+        lambda facts: File(facts.room, tend=facts.tend_due, report=False),
+    ),
     Rule("few reports while the pools are busy", lambda facts: facts.may_delay, lambda _: Delay()),
     Rule(
         "something to write",

@@ -5,10 +5,13 @@ Whoever ends a run takes the next one from here at once, without waiting for the
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from contextlib import suppress
+from typing import Any, NoReturn, Protocol
 
 from holdfast.domain.job import Claimed
 from holdfast.domain.outcome import Failed, JobError, Outcome, Released, Succeeded
@@ -25,8 +28,8 @@ class Run:
     """One attempt of one job in this worker."""
 
     __slots__ = (
-        "came_at", "claimed", "context", "deadline", "ended", "handle", "lease", "lost", "outcome", "pool", "queue", "stopping",
-        "task", "verdict",
+        "came_at", "claimed", "context", "deadline", "ended", "handle", "lease", "lost", "outcome", "pool", "queue", "refused",
+        "stopping", "task", "verdict",
     )  # fmt: skip
 
     def __init__(self, claimed: Claimed, task: AnyTask, queue: str, lease: int, came_at: float = 0.0) -> None:
@@ -48,6 +51,8 @@ class Run:
         """Why nothing may be written about it any more."""
         self.verdict: Outcome | None = None
         """What is written instead of whatever the stopped code says."""
+        self.refused: Failed | None = None
+        """What is written instead of all that it reported, which the database refused."""
         self.ended = False
 
 
@@ -62,6 +67,7 @@ class Desk:
         self.emptied = threading.Event()
         """Set when the desk is closed and nothing runs any more."""
         self._lock = threading.Lock()
+        self._pid = os.getpid()
         self.call_clerk: Callable[[], None] = lambda: None
         self.start: Callable[[list[Run]], None] = lambda _: None
 
@@ -80,6 +86,8 @@ class Desk:
 
     def end(self, run: Run, outcome: Outcome, *, take_next: bool = True) -> Run | None:
         """A run ended: its outcome is kept for the clerk, and its slot goes to the next run, which is returned."""
+        if os.getpid() != self._pid:
+            leave_fork(outcome)
         with self._lock:
             if run.ended:
                 return None  # given up long ago; its slot has been taken
@@ -132,6 +140,14 @@ class Desk:
     def running(self) -> list[Run]:
         with self._lock:
             return list(self.active.values())
+
+
+def leave_fork(outcome: Outcome) -> NoReturn:
+    """A job's code forked, and in the new process it came back to us: the run goes on in the old one, and is ended there."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    os._exit(0 if isinstance(outcome, Succeeded) else 1)
 
 
 def decided(verdict: Outcome | None, outcome: Outcome) -> Outcome:

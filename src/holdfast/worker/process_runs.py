@@ -10,11 +10,12 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.domain.outcome import Failed, JobError, Outcome
+from holdfast.domain.outcome import Failed, JobError, Outcome, error_of
 from holdfast.store.settle import Gathered
 from holdfast.worker.desk import Desk, Run
 from holdfast.worker.hooked import Hooked
 from holdfast.worker.processes import Died, ProcessPool
+from holdfast.worker.runner import broken
 from holdfast.worker.wire import Assignment, Message
 
 START_SECONDS_MAX: Final = 300
@@ -37,12 +38,15 @@ class ProcessRuns:
         """From any thread."""
         pool = self._open()
         for run in runs:
+            number = next(self._numbers)
             try:
-                self._start(pool, run)
+                self._start(pool, run, number)
             except RuntimeError as error:  # the system has no thread for its process
-                self._runs.pop(run.handle, None)
-                self._tell_end(run.handle, Failed(JobError("StartError", str(error))))
+                self._forget(number, Failed(JobError("StartError", str(error))))
                 self._desk.refuse(run, error)
+            except Exception as error:  # what it was claimed with is damaged
+                self._forget(number, outcome := broken(error))
+                self._desk.end(run, outcome, take_next=False)
 
     def stop(self, run: Run) -> None:
         """From any thread: kill its process."""
@@ -58,8 +62,7 @@ class ProcessRuns:
                 self._pool = ProcessPool(self._desk.slots, self._told, self._ended)
             return self._pool
 
-    def _start(self, pool: ProcessPool, run: Run) -> None:
-        number = next(self._numbers)
+    def _start(self, pool: ProcessPool, run: Run, number: int) -> None:
         if not pool.free:
             self._abandon_stuck(pool)
         self._runs[number] = run
@@ -80,6 +83,10 @@ class ProcessRuns:
             if run.ended:
                 pool.abandon(number)
 
+    def _forget(self, number: int, outcome: Outcome) -> None:
+        self._runs.pop(number, None)
+        self._tell_end(number, outcome)
+
     def _tell_end(self, number: int, outcome: Outcome) -> None:
         tell = self._told_end.pop(number, None)
         if tell is not None:
@@ -89,8 +96,12 @@ class ProcessRuns:
         run = self._runs[number]
         if message.kind == "began":
             self._begin(run)
-        elif run.context is not None:
-            run.context.relay(msgspec.convert(message.data, Gathered))
+        elif run.context is not None and run.verdict is None:
+            try:
+                run.context.relay(msgspec.convert(message.data, Gathered))
+            except Exception as error:  # more than can be kept
+                run.verdict = Failed(error_of(error))
+                self._open().kill(number)
 
     def _ended(self, number: int, result: Message | Died) -> None:
         run, outcome = self._runs.pop(number), outcome_of(result)
@@ -103,7 +114,10 @@ class ProcessRuns:
 def outcome_of(result: Message | Died) -> Outcome:
     if isinstance(result, Died):
         return Failed(JobError("ProcessDied", f"the process that ran it {result.reason}"))
-    outcome: Outcome = msgspec.convert(result.data, Outcome)
+    try:
+        outcome: Outcome = msgspec.convert(result.data, Outcome)
+    except msgspec.ValidationError as error:
+        return broken(error)
     return outcome
 
 

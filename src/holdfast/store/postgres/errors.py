@@ -8,7 +8,7 @@ from typing import Final
 import psycopg
 from psycopg import errors
 
-from holdfast.errors import StoreUnavailable
+from holdfast.errors import Refused, StoreUnavailable
 
 _SECRET: Final = re.compile(r"(password\s*=\s*)('(?:[^'\\]|\\.)*'|\S+)|(://[^:@/\s]*:)[^@\s]*@", re.IGNORECASE)
 
@@ -32,6 +32,10 @@ _MEANINGS: Final[dict[str, tuple[str, str]]] = {
     "58": ("cannot be read or written", "check the server's disk and log"),
     "XX": ("is damaged, or has a bug", "look at the server's log"),
 }
+_OF_SERVER: Final = (
+    "08", "25", "28", "3D", "3F", "40", "42501", "42P01", "53", "55", "57", "58", "F0", "XX001", "XX002",
+)  # fmt: skip
+"""What is wrong with the server, the rights or the rows that others hold; anything else, with a statement or its values."""
 _WORDS: Final = (
     (re.compile(r'database "[^"]*" does not exist'), "3D000"),
     (re.compile(r'role "[^"]*" does not exist|authentication failed|no pg_hba.conf entry|not permitted to log in'), "28000"),
@@ -48,7 +52,8 @@ def explain(error: psycopg.Error, shown: str) -> StoreUnavailable:
     lost = not state and isinstance(error, psycopg.OperationalError)
     what, remedy = _MEANINGS.get(known, _LOST if lost else _UNKNOWN)
     name = f"{type(error).__name__} {state}".strip()
-    return StoreUnavailable(f"{shown} {what} ({name}: {line_of(error)}); {remedy}")
+    kind = StoreUnavailable if lost or state.startswith(_OF_SERVER) else Refused
+    return kind(f"{shown} {what} ({name}: {line_of(error)}); {remedy}")
 
 
 def _state_of(said: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
-from holdfast.errors import StoreUnavailable
+from holdfast.errors import Refused, StoreUnavailable
 
 # The longest name that starts the error's name wins.
 _MEANINGS: Final[dict[str, tuple[str, str]]] = {
@@ -30,6 +30,8 @@ _MEANINGS: Final[dict[str, tuple[str, str]]] = {
     "SQLITE_SCHEMA": ("was changed by another process", "try again"),
     "SQLITE_INTERRUPT": ("was interrupted", "try again"),
 }
+_REFUSALS: Final = ("SQLITE_ERROR", "SQLITE_CONSTRAINT", "SQLITE_TOOBIG", "SQLITE_MISMATCH", "SQLITE_RANGE", "SQLITE_MISUSE")
+"""What is wrong with a statement or its values, not with the file. (An error without a name is Python's, about a value.)"""
 _UNKNOWN: Final = ("cannot be used", "run PRAGMA integrity_check on it, and check the disk")
 
 
@@ -39,4 +41,5 @@ def explain(error: sqlite3.Error, path: str) -> StoreUnavailable:
     known = max((key for key in _MEANINGS if name == key or name.startswith(f"{key}_")), key=len, default="")
     what, remedy = _MEANINGS.get(known, _UNKNOWN)
     said = " ".join(str(error).split()) or type(error).__name__
-    return StoreUnavailable(f"{path} {what} ({name or type(error).__name__}: {said}); {remedy}")
+    kind = Refused if name.startswith(_REFUSALS) or not name else StoreUnavailable
+    return kind(f"{path} {what} ({name or type(error).__name__}: {said}); {remedy}")
