@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -13,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import SettingError
-from holdfast.torture.checker import CHECKS, database_sound, judge
+from holdfast.torture.checker import CHECKS, database_sound, judge, nothing_lost
 from holdfast.torture.evidence import Evidence, gather
 from holdfast.torture.fleet import Fleet
+from holdfast.torture.forks import in_child
+from holdfast.torture.ledgers import Ledger
 from holdfast.torture.run import plan_of
 from tests.until import until
 
@@ -24,7 +27,9 @@ _A_BULK_JOB = "(SELECT seq FROM holdfast_full_job WHERE json_extract(arguments, 
 
 # Each line is a fault that a broken engine could leave behind.
 DAMAGE = {
-    "acknowledged jobs are never lost": [f"UPDATE holdfast_job_state SET state = 'running' WHERE seq = {_A_GLANCE}"],
+    "acknowledged jobs are never lost": [
+        f"UPDATE holdfast_job_state SET state = 'running' WHERE seq = {_A_GLANCE}",
+    ],
     "every job was asked for, once": [
         f"""UPDATE holdfast_job_spec SET arguments = '{{{{"call":"nobody-1"}}}}' WHERE seq = {_A_GLANCE}"""
     ],
@@ -65,9 +70,21 @@ def test_sixty_kills_and_every_kind_of_damage_is_seen(tmp_path: Path) -> None:
     directory = Path(found["directory"])
     sound = gather(str(directory / "ledgers"), str(directory / "jobs.db"))
     assert found["acknowledged"] == len(sound.acknowledged) > 100
+    assert found["acknowledged_in_forks"] > 0
+    _assert_every_job_of_a_forked_child_is_missed(sound)
     for promise, statements in DAMAGE.items():
         broken = {result.promise for result in judge(_damaged(directory, sound, statements)) if result.broken}
         assert promise in broken, f"{statements} was not noticed"
+
+
+def _assert_every_job_of_a_forked_child_is_missed(sound: Evidence) -> None:
+    children = [call for call in sound.acknowledged if call.how == "child"]
+    rows = sound.rows
+    sound.rows = {id: row for id, row in rows.items() if id not in {call.id for call in children}}
+    trials, broken = nothing_lost(sound)
+    sound.rows = rows
+    assert (trials, len(broken)) == (len(sound.acknowledged), len(children))
+    assert children
 
 
 def _damaged(directory: Path, sound: Evidence, statements: list[str]) -> Evidence:
@@ -87,6 +104,30 @@ def _damaged(directory: Path, sound: Evidence, statements: list[str]) -> Evidenc
     connection.commit()
     connection.close()
     return gather(str(directory / "ledgers"), str(copy))
+
+
+def test_a_forked_child_that_hangs_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_of(kills=1, seed=1, workers=1, enqueuers=1, directory=str(tmp_path))
+    for directory in (plan.ledgers, plan.logs):
+        Path(directory).mkdir()
+    ledger, (reader, writer) = Ledger(plan.ledgers), os.pipe()
+
+    def hang() -> None:
+        ledger.hold()
+        os.close(writer)
+        os.read(reader, 1)  # until this process closes its end
+
+    child = in_child(hang)
+    monkeypatch.setattr("holdfast.torture.fleet.STALL_SECONDS", 0.2)
+    with closing(Fleet(plan, "sqlite:///jobs.db", "tests.journeys.short_load")) as fleet:
+        until(ledger.is_held, "the child holds the ledgers")
+        fleet.wait_for_children()
+        assert fleet.surprises == ["a forked child had not ended 0.2 s after its parent"]
+        os.close(writer)
+        os.waitpid(child, 0)
+        fleet.wait_for_children()
+        assert len(fleet.surprises) == 1
+    os.close(reader)
 
 
 def test_a_damaged_file_is_seen() -> None:

@@ -10,7 +10,7 @@ import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 ORDER: Final = "torture_order"
 EFFECT: Final = "torture_effect"
@@ -21,19 +21,8 @@ TABLES: Final = (
 ANSWER_SECONDS: Final = 5
 
 
-class Direct(Protocol):
-    """In autocommit mode. `raw` is the connection of the database library: the value for on=."""
-
-    raw: Any
-
-    def execute(self, query: str, values: Sequence[Any] = ()) -> Any:
-        """A cursor."""
-
-    def begin(self) -> None: ...
-    def close(self) -> None: ...
-
-
 def connect(url: str) -> Direct:
+    """In autocommit mode."""
     return DirectPostgres(url) if is_postgres(url) else DirectSqlite(url)
 
 
@@ -41,30 +30,26 @@ def is_postgres(url: str) -> bool:
     return url.startswith(("postgresql:", "postgres:"))
 
 
-_idle: list[tuple[int, Direct]] = []
+_idle: list[Direct] = []
+os.register_at_fork(after_in_child=_idle.clear)
 
 
 @contextmanager
 def direct(url: str) -> Iterator[Direct]:
     """A connection for the block. One to a server is used again, as in a pool, unless the block has raised."""
-    connection = next((idle for pid, idle in _taken() if pid == os.getpid()), None) or connect(url)
+    try:
+        connection = _idle.pop()
+    except IndexError:
+        connection = connect(url)
     try:
         yield connection
     except BaseException:
         connection.close()
         raise
     if is_postgres(url):
-        _idle.append((os.getpid(), connection))
+        _idle.append(connection)
     else:
         connection.close()
-
-
-def _taken() -> Iterator[tuple[int, Direct]]:
-    while _idle:
-        try:
-            yield _idle.pop()
-        except IndexError:
-            return  # another thread has taken the last one
 
 
 class DirectSqlite:
@@ -90,10 +75,11 @@ class DirectPostgres:
 
     def __init__(self, url: str) -> None:
         from holdfast.store.postgres.bounded import Bounded
+        from holdfast.store.postgres.url import location_of
 
         hosts = {"target_session_attrs": "read-write"} if "," in url.partition("?")[0] else {}
         self.raw = Bounded.connect(
-            _for_libpq(url),
+            location_of(url).conninfo,
             autocommit=True,
             application_name="torture",
             connect_timeout=ANSWER_SECONDS,
@@ -112,11 +98,8 @@ class DirectPostgres:
         self.raw.close()
 
 
-def _for_libpq(url: str) -> str:
-    """Without the parameters that only Holdfast knows."""
-    base, _, query = url.partition("?")
-    kept = "&".join(part for part in query.split("&") if not part.startswith(("schema=", "pooler=")))
-    return f"{base}?{kept}" if kept else base
+Direct = DirectSqlite | DirectPostgres
+"""`raw` is the connection of the database library: the value for on=."""
 
 
 def for_postgres(query: str) -> str:

@@ -65,6 +65,7 @@ class Evidence(msgspec.Struct):
     misplaced: list[str]
     integrity: list[str]
     events: int
+    forks: Counter[str] = msgspec.field(default_factory=Counter)
 
     @property
     def acknowledged(self) -> list[Call]:
@@ -100,6 +101,8 @@ def _note(evidence: Evidence, line: Line) -> None:
             evidence.ends.add(run)
         case "effect":
             evidence.effects[run] += 1
+        case "fork":
+            evidence.forks[line.how or ""] += 1
         case "kill":
             evidence.kills.setdefault(int(line.ids[0]), []).append(line.at)
 

@@ -91,6 +91,15 @@ class Fleet:
             self._ledger.write("kill", ids=[str(slot.pid)])
             self.kills[slot.role] += 1
 
+    def wait_for_children(self) -> None:
+        """After the last kill: children of killed enqueuers may still enqueue, and none of them may hang."""
+        deadline = time.monotonic() + STALL_SECONDS
+        while self._ledger.is_held():
+            if time.monotonic() > deadline:
+                self.surprises.append(f"a forked child had not ended {STALL_SECONDS:g} s after its parent")
+                return
+            time.sleep(LOOK_SECONDS)
+
     def drain(self, slots: list[Slot], open_jobs: Callable[[], int], progress: Callable[[], None] | None = None) -> None:
         """The workers of these slots run until no job is open; then SIGTERM ends them. All others were killed before."""
         self.slots = slots

@@ -34,6 +34,9 @@ class ForkServer:
             env=os.environ | variables,
             start_new_session=True,
         )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._commands, self._answers = self._process.stdin, self._process.stdout
 
     def start(self, role: str, name: str, life: int) -> int:
         return int(self._call("start", role, name, life))
@@ -48,18 +51,14 @@ class ForkServer:
 
     def close(self) -> None:
         """Every child that still runs is killed."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
+        self._commands.close()
         self._process.wait(30)
-        self._process.stdout.close()
+        self._answers.close()
 
     def _call(self, *command: Any) -> Any:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(msgspec.json.encode(command) + b"\n")
-        self._process.stdin.flush()
-        answer = self._process.stdout.readline()
+        self._commands.write(msgspec.json.encode(command) + b"\n")
+        self._commands.flush()
+        answer = self._answers.readline()
         if not answer:
             raise RuntimeError("the fork server has ended; see its output above")
         return msgspec.json.decode(answer)
@@ -85,20 +84,13 @@ class Children:
         self._ended: list[tuple[int, int]] = []
 
     def start(self, role: str, name: str, life: int) -> int:
-        pid = os.fork()
-        if pid:
-            self._alive.add(pid)
-            return pid
-        code = 1
-        try:
+        def run() -> None:
             _redirect(os.path.join(self._logs, f"{name}.log"))
             self._programs[role](random.Random(f"{self._seed}/{name}/{life}"), name, life)
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-            sys.stderr.flush()
-        finally:
-            os._exit(code)
+
+        pid = in_child(run)
+        self._alive.add(pid)
+        return pid
 
     def signal(self, pid: int, number: int) -> bool:
         self._reap()
@@ -125,6 +117,22 @@ class Children:
             os.kill(pid, signal.SIGKILL)
         for pid in self._alive:
             os.waitpid(pid, 0)
+
+
+def in_child(run: Callable[[], None]) -> int:
+    """Fork; the pid of the child, which runs this and ends."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        run()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
 
 
 def _redirect(log: str) -> None:

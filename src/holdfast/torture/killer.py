@@ -93,8 +93,9 @@ class Killer:
 
     def drain(self) -> None:
         """Jobs still kill these workers; those are started again."""
+        self.fleet.wait_for_children()
         drainers = [Slot("worker", f"drainer-{n}") for n in range(DRAINERS)]
-        self.fleet.drain(drainers, self._open_jobs, self._echo_progress)
+        self.fleet.drain(drainers, self._count, self._echo_progress)
 
     def close(self) -> None:
         self._reader.close()
@@ -145,10 +146,7 @@ class Killer:
                 del self._wake_at[slot.pid]
                 self._spared_until[slot.pid] = now + SPARED_SECONDS
 
-    def _open_jobs(self) -> int:
-        return self._count(OPEN_JOBS)
-
-    def _count(self, query: str) -> int:
+    def _count(self, query: str = OPEN_JOBS) -> int:
         return int(self._reader.execute(query).fetchone()[0])
 
     def _echo_progress(self) -> None:
@@ -156,7 +154,7 @@ class Killer:
         if now - self._echoed_at < PROGRESS_SECONDS:
             return
         self._echoed_at = now
-        seconds, jobs, left = now - self._began, self._count("SELECT count(*) FROM holdfast_job"), self._open_jobs()
+        seconds, jobs, left = now - self._began, self._count("SELECT count(*) FROM holdfast_job"), self._count()
         self._echo(
             f"{seconds:6.0f} s  {self.kills:6,} kills  {self.kills / seconds:5.1f}/s  {self.stops:4,} stops  "
             f"{jobs:8,} jobs  {jobs - left:8,} ended  {left:6,} open"

@@ -6,6 +6,7 @@ last line can be incomplete.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import threading
 import time
@@ -40,9 +41,13 @@ class Ledger:
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
+        self._pid, self._descriptor = 0, -1
+        self._unlock()
+        os.register_at_fork(after_in_child=self._unlock)
+
+    def _unlock(self) -> None:
+        """Another thread of the parent may have held the lock."""
         self._lock = threading.Lock()
-        self._pid = 0
-        self._descriptor = -1
 
     def write(self, what: str, **fields: Any) -> None:
         with self._lock:
@@ -50,6 +55,20 @@ class Ledger:
             if pid != self._pid:
                 self._open(pid)
             os.write(self._descriptor, _encode(Line(what, time.monotonic_ns(), pid, **fields)) + b"\n")
+
+    def hold(self) -> None:
+        """`is_held` until this process and all of its forked children have ended, however they end."""
+        fcntl.flock(os.open(self._directory, os.O_RDONLY), fcntl.LOCK_SH)
+
+    def is_held(self) -> bool:
+        descriptor = os.open(self._directory, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False
 
     def _open(self, pid: int) -> None:
         path = os.path.join(self._directory, f"{pid}-{time.monotonic_ns()}.jsonl")

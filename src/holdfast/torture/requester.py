@@ -8,22 +8,25 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import sys
+import signal
+import threading
 import time
-import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from holdfast.domain.key import Key
 from holdfast.errors import IllegalMove
 from holdfast.task import Task
 from holdfast.torture.direct import ORDER, connect, direct
+from holdfast.torture.forks import in_child
 from holdfast.torture.workload import WEIGHTS, app, crash, ledger, poison
 
 BACKLOG_MAX: Final = 1_500
 KEYS: Final = 40
 """Keys in use at one time: few, so that several requests have the same."""
+FATES: Final = ("leaves", "closes", "is killed", "is busy")
+"""What becomes of the parent of a forked child that enqueues."""
 AnyTask = Task[Any]
 
 
@@ -34,10 +37,11 @@ class Requester:
         self._recent: list[str] = []
         self._ways: dict[Callable[[], None], int] = {
             self._one: 30, self._bulk: 10, self._keyed: 25, self._transaction: 20, self._burst: 6, self._gathered: 6,
-            self._cancel: 6, self._forked: 3,
+            self._cancel: 6, self._forked: 8,
         }  # fmt: skip
 
     def run(self) -> None:
+        ledger.hold()
         self._reader = connect(app.url)
         while True:
             if self._backlog() < BACKLOG_MAX:
@@ -47,9 +51,7 @@ class Requester:
     # Kinds of requests
 
     def _one(self) -> None:
-        call, task = self._call(), self._task()
-        ledger.write("invoke", how="one", calls=[call])
-        self._acknowledge([call], task.enqueue(call=call).id)
+        self._enqueue((self._call(), self._task()), how="one")
 
     def _bulk(self) -> None:
         calls = [self._call() for _ in range(self._bulk_size())]
@@ -96,28 +98,36 @@ class Requester:
         self._acknowledge([call], (await task.aenqueue(call=call)).id)
 
     def _forked(self) -> None:
-        """A forked child enqueues: beside this process, or as a daemon whose parent has left. Either may be killed first."""
+        """A child of a process of its own, which writes as this one does and then leaves, closes, is killed, or stays busy."""
         self._reader.close()  # a child must not inherit a connection of the program's own
-        leaves = self._chance.random() < 0.5
-        child = os.fork()
-        if child == 0:
-            self._enqueue_in_child(leaves)
+        fate = self._chance.choice(FATES)
+        ledger.write("fork", how=fate)
+        parent = in_child(lambda: self._lead(fate))
         self._reader = connect(app.url)
-        os.waitpid(child, 0)
+        os.waitpid(parent, 0)
 
-    def _enqueue_in_child(self, leaves: bool) -> NoReturn:
-        code = 1
-        try:
-            if not leaves or os.fork() == 0:
-                self._name = f"{self._name}.{os.getpid()}"
-                for _ in range(self._chance.randint(1, 6)):
-                    self._enqueue((self._call(), self._task()), how="forked")
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-            sys.stderr.flush()
-        finally:
-            os._exit(code)
+    def _lead(self, fate: str) -> None:
+        """The parent of the child: either of them may end first."""
+        self._name = f"{self._name}.{os.getpid()}"
+        busy = threading.Thread(target=self._enqueue_some, args=("parent", 12), daemon=True)
+        self._enqueue_some("parent", 1)
+        if fate == "is busy":
+            busy.start()
+        child = in_child(lambda: self._enqueue_some("child", self._chance.randint(1, 6), f"{self._name}.child"))
+        match fate:
+            case "is busy":
+                busy.join()
+                os.waitpid(child, 0)
+            case "closes":
+                app.close()
+                os.waitpid(child, 0)
+            case "is killed":
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def _enqueue_some(self, how: str, count: int, name: str | None = None) -> None:
+        self._name = name or self._name
+        for _ in range(count):
+            self._enqueue((self._call(), self._task()), how=how)
 
     def _cancel(self) -> None:
         if not self._recent:

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import closing
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -28,30 +28,22 @@ ENQUEUERS_DEFAULT: Final = 3
 Echo = Callable[[str], None]
 
 
-def run(
+def run(json: bool = False, directory: str | None = None, **options: Any) -> int:
+    """0 if every promise held, 1 if not. The options are those of `plan_of`."""
+    plan = plan_of(directory=directory, **options)
+    return conduct(plan, lambda echo: _kill(plan, echo), page, json, keep=directory is not None)
+
+
+def plan_of(
     minutes: float | None = None,
     kills: int | None = None,
     seed: int | None = None,
     workers: int | None = None,
     enqueuers: int | None = None,
     directory: str | None = None,
-    json: bool = False,
-    url: str | None = None,
-) -> int:
-    """0 if every promise held, 1 if not. Without `kills` and `minutes` there are 1,000 kills."""
-    plan = plan_of(minutes, kills, seed, workers, enqueuers, directory, url)
-    return conduct(plan, lambda echo: _kill(plan, echo), page, json, keep=directory is not None)
-
-
-def plan_of(
-    minutes: float | None,
-    kills: int | None,
-    seed: int | None,
-    workers: int | None,
-    enqueuers: int | None,
-    directory: str | None,
     url: str | None = None,
 ) -> KillPlan:
+    """Without `kills` and `minutes` there are 1,000 kills."""
     if minutes is not None and kills is not None:
         raise SettingError(f"minutes={minutes:g} and kills={kills}: give one of them")
     if minutes is not None and not minutes > 0:

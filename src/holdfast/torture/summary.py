@@ -32,6 +32,8 @@ def figures(plan: KillPlan, killer: Killer, evidence: Evidence, results: list[Pr
         "kills_per_second": round(killer.kills / killer.seconds, 2),
         "drain_seconds": round(killer.fleet.drain_seconds, 1),
         **load_figures(evidence),
+        "forks": dict(sorted(evidence.forks.items())),
+        "acknowledged_in_forks": sum(call.how in ("parent", "child") for call in evidence.acknowledged),
         "events": evidence.events,
         "states": dict(sorted(Counter(row.state.value for row in evidence.rows.values()).items())),
         "recovery_seconds": _quantiles(recoveries(evidence)),
@@ -73,12 +75,14 @@ def _quantiles(ordered: list[float]) -> dict[str, float] | None:
 
 def page(found: Figures) -> str:
     roles = ", ".join(f"{count:,} {role}s" for role, count in found["kills_by_role"].items())
+    parents = ", ".join(f"{count:,} of a parent that {fate}" for fate, count in found["forks"].items())
     lines = [
         title("holdfast torture", found),
         "",
         f"  {found['kills']:,} SIGKILLs ({roles}) in {found['seconds']:,} s, {found['kills_per_second']} a second;",
         f"  {found['stops']:,} SIGSTOPs for longer than the lease; {found['kills_by_jobs']:,} workers killed by their own job",
         f"  {found['acknowledged']:,} requests acknowledged, {found['unanswered']:,} cut off before an answer",
+        f"  {sum(found['forks'].values()):,} forks ({parents}), {found['acknowledged_in_forks']:,} requests acknowledged in them",
         f"  {found['jobs']:,} jobs, {found['starts']:,} starts, {found['events']:,} events; drain: {found['drain_seconds']} s",
         f"  {', '.join(f'{count:,} {state}' for state, count in found['states'].items())}",
     ]
