@@ -92,7 +92,10 @@ def cli(here: Path, capfd: pytest.CaptureFixture[str]) -> Run:
 
     def run(*arguments: str) -> Answer:
         capfd.readouterr()
+        before = os.environ.get("HOLDFAST_URL")
         code = run_program(arguments)
+        os.environ.pop("HOLDFAST_URL", None)  # a process of its own would have taken it along
+        os.environ.update({} if before is None else {"HOLDFAST_URL": before})
         out, err = capfd.readouterr()
         return Answer(code, out, err)
 

@@ -573,7 +573,6 @@ def test_the_application_role_does_what_an_app_and_a_worker_do(cli: Run, roles: 
         assert len(app.jobs(tag="x")) == len(app.jobs(parent=first.id)) == 1
         assert app.find(Key("a")) is not None
         assert app.prune(0) == 23
-    assert cli("enqueue", "tasks", "add", "first=1", "--url", roles.app).code == 2  # it has no such flag: the app knows where
     id = cli("enqueue", "tasks", "add", "first=1", "--json").json["id"]
     assert cli("worker", "tasks", "--drain").code == 0
     for command in (

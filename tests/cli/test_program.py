@@ -62,10 +62,10 @@ def test_an_unexpected_error_is_one_line_too(cli: Run, monkeypatch: pytest.Monke
     def fail(*_: Any, **__: Any) -> None:
         raise KeyError("a\nbug")
 
-    cli("migrate")
+    cli("migrate", "-a", "tasks")
     monkeypatch.setattr("holdfast.client.Client.stats", fail)
-    assert_one_line(cli("stats"), 1, "unexpected KeyError", "--traceback")
-    assert "in fail" in cli("stats", "--traceback").err
+    assert_one_line(cli("stats", "-a", "tasks"), 1, "unexpected KeyError", "--traceback")
+    assert "in fail" in cli("stats", "-a", "tasks", "--traceback").err
 
 
 def test_a_pipe_that_is_closed_early_is_no_error(cli: Run, here: Path) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Run, assert_one_line
+import holdfast
+from tests.cli.conftest import Run, assert_one_line, start
 
 
 @pytest.mark.parametrize("target", ["tasks", "tasks:app", "package.inner:jobs", "package.inner:holder.app"])
@@ -60,15 +61,89 @@ def test_traceback_shows_the_users_own_error(cli: Run, here: Path) -> None:
 
 def test_a_database_is_named_by_flag_app_or_environment(cli: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cli("enqueue", "tasks", "add", "first=1")
-    assert_one_line(cli("jobs"), 1, f"there is no database at {here}/holdfast.db", "holdfast migrate --url sqlite:///holdfast.db")
     assert len(cli("jobs", "--url", "sqlite:///jobs.db", "--json").json) == 1
     assert len(cli("jobs", "--app", "tasks", "--json").json) == 1
+    assert len(cli("jobs", "--app", "tasks", "--url", f"sqlite:///{here}/jobs.db", "--json").json) == 1
     monkeypatch.setenv("HOLDFAST_URL", "sqlite:///jobs.db")
     assert len(cli("jobs", "--json").json) == 1
     monkeypatch.setenv("HOLDFAST_APP", "missing")
     assert len(cli("jobs", "--json", "--url", "sqlite:///jobs.db").json) == 1
     assert_one_line(cli("jobs"), 2, "there is no module 'missing'")
-    assert_one_line(cli("jobs", "--app", "tasks", "--url", "sqlite:///jobs.db"), 2, "give one of them")
+
+
+OPEN = "import holdfast\nqueue = holdfast.Holdfast()\n@queue.task(name='add')\ndef add(first: int) -> int: return first\n"
+"""An app that leaves its database to the environment."""
+
+
+@pytest.mark.parametrize("how", ["position", "flag", "environment"])
+@pytest.mark.parametrize("url", ["flag", "environment"])
+def test_f1_every_command_takes_the_app_and_the_database_in_the_same_ways(
+    cli: Run, here: Path, monkeypatch: pytest.MonkeyPatch, how: str, url: str
+) -> None:
+    (here / "open_app.py").write_text(OPEN)
+    if how == "environment":
+        monkeypatch.setenv("HOLDFAST_APP", "open_app:queue")
+    if url == "environment":
+        monkeypatch.setenv("HOLDFAST_URL", "sqlite:///here.db")
+    place = ["--url", "sqlite:///here.db"] if url == "flag" else []
+    target = {"position": ["open_app:queue"], "flag": ["-a", "open_app:queue"], "environment": []}[how]
+    asking = target if how == "flag" else []
+    assert cli("enqueue", *target, "add", "first=1", *place).code == 0
+    assert cli("worker", *target, "--drain", *place).code == 0
+    for command in (["jobs"], ["stats"], ["doctor"], ["migrate"]):
+        answer = cli(*command, *asking, *place)
+        assert (answer.code, answer.err) == (0, ""), command
+    assert [job["state"] for job in cli("jobs", *asking, *place, "--json").json] == ["succeeded"]
+    assert {path.name for path in here.glob("*.db")} == {"here.db"}
+
+
+def test_f1_the_remedy_for_a_missing_database_is_the_app_that_is_here(cli: Run, here: Path) -> None:
+    cli("enqueue", "tasks", "add", "first=1")
+    for command in (["jobs"], ["show", "x"], ["doctor"]):
+        answer = cli(*command)
+        first = f"there is no database at {here}/holdfast.db; name your app: holdfast {command[0]} -a tasks:app"
+        assert_one_line(answer, 1, first, "--url")
+        assert "migrate" not in answer.err
+    assert_one_line(cli("migrate"), 2, "no database is named; name your app: holdfast migrate -a tasks:app")
+    assert not (here / "holdfast.db").exists()
+    answer = cli("jobs", "--url", "sqlite:///typo.db")
+    assert_one_line(answer, 1, f"there is no database at {here}/typo.db; name your app: holdfast jobs -a tasks:app")
+
+
+def test_f1_the_remedy_repeats_how_the_app_was_named(cli: Run, here: Path) -> None:
+    assert_one_line(cli("jobs", "-a", "tasks"), 1, f"{here}/jobs.db; tasks creates it", "holdfast migrate -a tasks\n")
+
+
+def test_f1_two_databases_are_never_mixed_in_silence(cli: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = cli("enqueue", "tasks", "add", "first=1", "--url", "sqlite:///other.db")
+    assert_one_line(answer, 2, "--url sqlite:///other.db", f"tasks names its own database, {here}/jobs.db", "Holdfast()")
+    monkeypatch.setenv("HOLDFAST_URL", "postgresql://me:secret@host/other")
+    for command in (["enqueue", "tasks", "add", "first=1"], ["jobs", "-a", "tasks"], ["worker", "tasks", "--drain"]):
+        answer = cli(*command)
+        assert answer.code == 0
+        assert "HOLDFAST_URL (postgresql://…@host/other) is not used" in answer.err
+        assert f"tasks names its own database, {here}/jobs.db, and code goes before the environment" in answer.err
+    monkeypatch.setenv("HOLDFAST_URL", f"sqlite:///{here}/../{here.name}/jobs.db")
+    assert cli("jobs", "-a", "tasks").err == ""
+
+
+def test_f1_an_app_that_is_named_twice_or_not_at_all_is_one_line(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_one_line(cli("worker", "tasks", "-a", "tasks"), 2, "the app is named twice")
+    assert_one_line(cli("enqueue", "tasks", "add", "-a", "tasks"), 2, "the app is named twice")
+    assert_one_line(cli("worker"), 2, "holdfast worker needs an app", "-a tasks:app", "HOLDFAST_APP")
+    assert_one_line(cli("enqueue", "add"), 2, "'add' alone", "-a tasks:app")
+    assert_one_line(cli("enqueue"), 2, "TASK")
+    monkeypatch.setenv("HOLDFAST_APP", "missing")
+    assert cli("enqueue", "tasks", "add", "first=1").code == 0  # what was typed goes first
+
+
+def test_f1_a_worker_begins_by_saying_what_it_works_on(cli: Run, here: Path) -> None:
+    with start("worker", "tasks:app", "--drain", "-q", "a,b", "-c", "3", here=here) as worker:
+        _, err = worker.communicate(timeout=60)
+    said = [line.split("INFO", 1)[1].strip() for line in err.splitlines()[:3]]
+    assert said[0] == f"holdfast {holdfast.__version__}, app tasks:app, database {here}/jobs.db"
+    assert said[1] == "5 tasks: tasks.add, tasks.anything, tasks.greet, tasks.hopeless, tasks.hostile"
+    assert said[2].endswith("works on a, b, 3 at a time")
 
 
 def test_asking_creates_no_database(cli: Run, here: Path) -> None:

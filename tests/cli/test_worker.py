@@ -44,7 +44,7 @@ def test_drain_runs_everything_and_exits(cli: Run, app: Holdfast, here: Path) ->
     with start("worker", "tasks", "--drain", "-c", "2", "--name", "w1", here=here) as worker:
         out, err = worker.communicate(timeout=60)
     assert (worker.returncode, out) == (0, "")
-    assert [line.split(maxsplit=1)[1].split()[0] for line in err.splitlines()] == ["INFO", "INFO"]
+    assert all(line.split(maxsplit=1)[1].split()[0] == "INFO" for line in err.splitlines())
     assert [app.wait(id, timeout=5).result for id in ids] == [1, 2, 3, 4, 5]
     job = app.get(later)
     assert job is not None
@@ -98,9 +98,9 @@ def test_every_flag_has_an_environment_variable(cli: Run, here: Path, app: Holdf
     variables = {f"HOLDFAST_WORKER_{name}": value for name, value in flags.items()}
     with start("worker", "tasks", here=here, HOLDFAST_LOG_FORMAT="json", **variables) as worker:
         _, err = worker.communicate(timeout=60)
-    first = json.loads(err.splitlines()[0])
+    first, *_ = said = [json.loads(line) for line in err.splitlines()]
     assert worker.returncode == 0
-    assert first["message"] == "worker named works on q, r, 3 at a time"
+    assert "worker named works on q, r, 3 at a time" in [each["message"] for each in said]
     assert set(first) == {"at", "level", "logger", "message"}
 
 

@@ -9,9 +9,9 @@ import typer
 
 from holdfast.app import Holdfast
 from holdfast.cli import flags
+from holdfast.cli.database import open_database
 from holdfast.cli.lookup import find_job
 from holdfast.cli.screen import document, line, styled
-from holdfast.cli.target import open_database
 from holdfast.cli.trouble import Trouble, report
 from holdfast.domain.document import job_document
 from holdfast.domain.job import Job

@@ -9,10 +9,10 @@ from rich.text import Text
 
 from holdfast.app import Holdfast
 from holdfast.cli import flags
+from holdfast.cli.database import open_database
 from holdfast.cli.job_row import note
 from holdfast.cli.lookup import find_job
 from holdfast.cli.screen import Column, document, line, screen, styled, table
-from holdfast.cli.target import open_database
 from holdfast.cli.times import age, span
 from holdfast.cli.trouble import Trouble
 from holdfast.domain.document import job_document

@@ -15,9 +15,9 @@ from rich.text import Text
 from holdfast.app import Holdfast
 from holdfast.cli import flags
 from holdfast.cli.checks import Check, Surroundings, size
+from holdfast.cli.database import migrate_command, open_database
 from holdfast.cli.sanitize import clean, one_line
 from holdfast.cli.screen import Column, document, facts_grid, line, print_grid, table
-from holdfast.cli.target import open_database, shown_url
 from holdfast.cli.times import age, span
 from holdfast.cli.trouble import FAILED
 from holdfast.domain.document import iso
@@ -85,7 +85,7 @@ def doctor(
 ) -> int:
     """Check the database, its surroundings and its workers. Exits with 1 if something is broken."""
     with open_database(context, url, app) as store:
-        schema = list(_schema(store))
+        schema = list(_schema(store, migrate_command(context)))
         current = not _any_failed(schema)
         around = _surroundings(store, current)
         finding = None if _any_failed([*around.checks, *schema]) else _ask(store)
@@ -161,7 +161,7 @@ def _modes(path: str) -> Iterator[Check]:
             yield Check("mode", "ok", f"{name} is {mode:04o}")
 
 
-def _schema(store: Holdfast) -> Iterator[Check]:
+def _schema(store: Holdfast, command: str) -> Iterator[Check]:
     package = sqlite.PACKAGE if _is_file(store) else "holdfast.store.postgres"
     known = migrations(package)[-1].version
     try:
@@ -171,7 +171,6 @@ def _schema(store: Holdfast) -> Iterator[Check]:
         yield Check("schema", "failed", str(error))
         return
     if due:
-        command = f"holdfast migrate --url {shown_url(store)}"
         yield Check("schema", "failed", f"version {version}, this Holdfast needs {known}; run: {command}")
     else:
         yield Check("schema", "ok", f"version {version}")

@@ -10,9 +10,10 @@ import typer
 
 from holdfast.app import Holdfast
 from holdfast.cli import flags
+from holdfast.cli.database import open_app
 from holdfast.cli.screen import document, line, styled
 from holdfast.cli.tail import follow, say_end, verdict
-from holdfast.cli.target import load_app
+from holdfast.cli.target import example_target
 from holdfast.cli.times import moment_in
 from holdfast.cli.trouble import usage
 from holdfast.domain.document import job_document
@@ -21,12 +22,15 @@ from holdfast.registry import AnyTask
 
 
 def enqueue(
-    target: flags.Target,
-    task: Annotated[str, typer.Argument(metavar="TASK", show_default=False, help="Its name, or the part after the last dot.")],
-    values: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", show_default=False, help="Arguments: JSON where it is JSON, else text."),
-    ] = None,
+    context: typer.Context,
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[MODULE:APP] TASK [KEY=VALUE]...",
+            show_default=False,
+            help="The app, as by --app; the task's name, or the part after its last dot; arguments: JSON, else text.",
+        ),
+    ],
     args: Annotated[str | None, typer.Option("--args", metavar="JSON", help="Positional arguments, as an array.")] = None,
     kwargs: Annotated[str | None, typer.Option("--kwargs", metavar="JSON", help="Named arguments, as an object.")] = None,
     queue: Annotated[str | None, typer.Option("--queue", "-q", help="Another queue than the task's.")] = None,
@@ -42,11 +46,14 @@ def enqueue(
     callback: Annotated[str | None, typer.Option("--callback", metavar="URL", help="Who is told when the job has ended.")] = None,
     attempts: Annotated[int | None, typer.Option("--attempts", help="Runs in all, the first included.")] = None,
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Follow the job to its end; 1 if it failed.")] = False,
+    app: flags.App = None,
+    url: flags.Url = None,
     json: flags.Json = False,
 ) -> int:
     """Enqueue one job and print it."""
-    with load_app(target) as app:
-        chosen = find_task(app, task)
+    target, task, values = split(words, app)
+    with open_app(context, target, app, url).app as opened:
+        chosen = find_task(opened, task)
         prepared = chosen.using(
             key=tuple(key) if key else None,
             priority=priority,
@@ -59,11 +66,20 @@ def enqueue(
             parent=parent,
             callback=callback,
         )
-        job = prepared.enqueue(*parsed("--args", args or "[]", list), **_named(chosen, kwargs, values or []))
+        job = prepared.enqueue(*parsed("--args", args or "[]", list), **_named(chosen, kwargs, values))
         if not wait:
             _print(job, json)
             return 0
-        return _see_through(app, job, json)
+        return _see_through(opened, job, json)
+
+
+def split(words: list[str], app: str | None) -> tuple[str | None, str, list[str]]:
+    """App, task and arguments. The first word is the app where nothing else names one, or where a task follows it."""
+    if app and (len(words) == 1 or "=" in words[1]):
+        return None, words[0], words[1:]
+    if len(words) == 1 or "=" in words[1]:
+        raise usage(f"enqueue got {words[0]!r} alone; it needs an app and a task: holdfast enqueue -a {example_target()} TASK")
+    return words[0], words[1], words[2:]
 
 
 def find_task(app: Holdfast, name: str) -> AnyTask:

@@ -10,9 +10,9 @@ import typer
 from rich.text import Text
 
 from holdfast.cli import flags
+from holdfast.cli.database import open_database
 from holdfast.cli.sanitize import clean
 from holdfast.cli.screen import Column, document, line, styled, table
-from holdfast.cli.target import open_database
 from holdfast.cli.times import moment_in, since
 from holdfast.cli.work import listed
 from holdfast.domain.access import ApiKey, NewApiKey, Scope

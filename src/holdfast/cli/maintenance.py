@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from holdfast.cli import flags
+from holdfast.cli.database import check_named, choose_database, open_database, shown_url, version_of
 from holdfast.cli.screen import document, line
 from holdfast.cli.script import script
-from holdfast.cli.target import choose_database, open_database, shown_url, version_of
 from holdfast.cli.times import age_in
 from holdfast.cli.trouble import usage
 
@@ -29,6 +29,7 @@ def migrate(
         if print_:
             sys.stdout.write(script(store))
             return
+        check_named(context, store)
         version_of(store)  # says it more plainly if there is no such database
         applied = store.migrate()
         version = store.store.version()

@@ -13,12 +13,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from holdfast.app import Holdfast
 from holdfast.cli import flags
+from holdfast.cli.database import existing
 from holdfast.cli.screen import document, line
-from holdfast.cli.target import existing
 from holdfast.store.transfer import Tell, endpoint_of, transfer
 
 
 def move(
+    context: typer.Context,
     source: Annotated[str, typer.Argument(metavar="FROM", help="The database that has the jobs: sqlite:///… or postgresql://…")],
     target: Annotated[str, typer.Argument(metavar="TO", help="Where they go: an empty database, or none yet.")],
     json: flags.Json = False,
@@ -29,7 +30,7 @@ def move(
     was cut off goes on when it is started again. At the end both are compared by count and checksum.
     """
     with (
-        existing(Holdfast(source)) as ours,
+        existing(Holdfast(source), context) as ours,
         Holdfast(target) as theirs,
         endpoint_of(ours.store) as giving,
         endpoint_of(theirs.store) as taking,

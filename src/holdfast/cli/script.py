@@ -6,7 +6,7 @@ import os
 from typing import Final
 
 from holdfast.app import Holdfast
-from holdfast.cli.target import version_of
+from holdfast.cli.database import version_of
 from holdfast.store.migrate import Migration, pending
 from holdfast.store.sql import in_schema
 from holdfast.store.sqlite import schema as sqlite

@@ -10,15 +10,17 @@ import msgspec
 import typer
 
 from holdfast.cli import flags
+from holdfast.cli.database import open_app
+from holdfast.cli.introduction import introduce
 from holdfast.cli.logs import set_up_logging
-from holdfast.cli.target import load_app
 from holdfast.cli.times import seconds_in
 from holdfast.cli.trouble import Trouble
 from holdfast.settings import CONCURRENCY, LEASE_SECONDS
 
 
 def serve(
-    target: flags.Target,
+    context: typer.Context,
+    target: flags.Target = None,
     host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", "-p", min=0, max=65_535, help="0 takes any that is free.")] = 8080,
     worker: Annotated[bool, typer.Option("--worker", help="Run the app's tasks as well, in the same process.")] = False,
@@ -29,6 +31,8 @@ def serve(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Serve other machines although nobody needs a key: anybody can run jobs.")
     ] = False,
+    app: flags.App = None,
+    url: flags.Url = None,
     log_form: flags.Log = "text",
     log_level: flags.LogLevel = "info",
 ) -> int:
@@ -40,13 +44,15 @@ def serve(
     from holdfast.web.serving import bind
     from holdfast.web.serving import serve as serve_until_told
 
-    app = load_app(target)
+    named = open_app(context, target, app, url)
+    opened = named.app
     settings = WebSettings.of_environment()
-    settings = check_bind(host, msgspec.structs.replace(settings, insecure=insecure or settings.insecure), app)
+    settings = check_bind(host, msgspec.structs.replace(settings, insecure=insecure or settings.insecure), opened)
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    inside = lifespan(app, concurrency=concurrency, lease=seconds_in("--lease", lease)) if worker else None
-    with app, bind(host, port) as bound:
-        serve_until_told(create_app(app, settings=settings), bound, inside)
+    inside = lifespan(opened, concurrency=concurrency, lease=seconds_in("--lease", lease)) if worker else None
+    with opened, bind(host, port) as bound:
+        introduce(named)
+        serve_until_told(create_app(opened, settings=settings), bound, inside)
     return 0
 
 

@@ -12,11 +12,11 @@ from rich.padding import Padding
 from rich.text import Text
 
 from holdfast.cli import flags
+from holdfast.cli.database import open_database
 from holdfast.cli.job_row import bar, fraction_of, how_far, one_error
 from holdfast.cli.lookup import find_job
 from holdfast.cli.sanitize import clean
 from holdfast.cli.screen import compact, document, facts_grid, print_grid, screen, styled
-from holdfast.cli.target import open_database
 from holdfast.cli.times import age, calendar, clock, since, span
 from holdfast.domain.document import event_document, job_document
 from holdfast.domain.event import Event

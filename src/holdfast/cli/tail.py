@@ -12,12 +12,12 @@ from rich.text import Text
 
 from holdfast.app import Holdfast
 from holdfast.cli import flags
+from holdfast.cli.database import open_database
 from holdfast.cli.job_row import fraction_of, how_far, one_error
 from holdfast.cli.lookup import find_job
 from holdfast.cli.sanitize import clean
 from holdfast.cli.screen import STYLES, json_text, line, screen, styled, watched
 from holdfast.cli.show import event_text, stored_text
-from holdfast.cli.target import open_database
 from holdfast.cli.times import clock
 from holdfast.cli.trouble import FAILED
 from holdfast.domain.document import event_document

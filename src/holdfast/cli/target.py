@@ -1,4 +1,4 @@
-"""From `MODULE:APP` or a URL to an app. The module is looked for in the working directory first."""
+"""From `MODULE:APP` to an app. The module is looked for in the working directory first."""
 
 from __future__ import annotations
 
@@ -7,20 +7,17 @@ import os
 import re
 import sys
 import traceback
+from contextlib import suppress
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-import typer
-
 from holdfast.app import Holdfast
 from holdfast.cli.trouble import FAILED, Trouble, usage
-from holdfast.errors import SettingError, StoreUnavailable
-from holdfast.settings import url_of
-from holdfast.store.url import check_escaped, masked
 
 ATTRIBUTE: Final = "app"
-_MISSING: Final = re.compile(r'FATAL: +database "[^"]*" does not exist')
-_TYPED: Final = "COMMANDLINE"
+FILES_MAX: Final = 100
+_MADE_HERE: Final = re.compile(r"^(\w+)(?:\s*:[^=\n]+)?\s*=\s*(?:\w+\.)?Holdfast\(", re.MULTILINE)
 
 
 def load_app(target: str) -> Holdfast:
@@ -34,65 +31,6 @@ def load_app(target: str) -> Holdfast:
         return found
     what = "is not there" if found is None else f"is a {type(found).__name__}, not a Holdfast app"
     raise usage(f"{attribute or ATTRIBUTE!r} in module {name!r} {what}; {_apps_in(module, name)}")
-
-
-def open_database(context: typer.Context, url: str | None, app: str | None) -> Holdfast:
-    """For commands that ask about a database that exists."""
-    return existing(choose_database(context, url, app))
-
-
-def choose_database(context: typer.Context, url: str | None, app: str | None) -> Holdfast:
-    """What was typed goes before what the environment says."""
-    typed = [flag for flag in ("url", "app") if _is_typed(context, flag)]
-    if len(typed) == 2:
-        raise usage("--url and --app both name a database; give one of them")
-    return load_app(app) if app and typed != ["url"] else Holdfast(_checked(url_of(url)))
-
-
-def existing(app: Holdfast) -> Holdfast:
-    """ClientPart about a database must not create one: a misspelt path would look like an empty queue."""
-    is_file = app.store.dialect == "sqlite"
-    if is_file and not os.path.exists(app.store.path):
-        raise Trouble(f"there is no database at {app.store.path}; check --url, or create it with: {_migrate(app)}")
-    if not is_file and version_of(app) == 0:
-        raise Trouble(f"{app.store.path} has no Holdfast tables; check --url, or create them with: {_migrate(app)}")
-    return app
-
-
-def version_of(app: Holdfast) -> int:
-    """The version of its layout. A server that has no such database cannot be told from one that is down but by its words."""
-    if app.store.dialect == "sqlite" and not os.path.exists(app.store.path):
-        return 0
-    try:
-        return app.store.version()
-    except StoreUnavailable as error:
-        if _MISSING.search(str(error.__cause__)):
-            raise Trouble(f"there is no database at {app.store.path}; check --url, or create it with: createdb") from error
-        raise
-
-
-def shown_url(app: Holdfast) -> str:
-    """As it may be printed: a server's without user and password."""
-    return app.url if app.store.dialect == "sqlite" else masked(app.url)
-
-
-def _migrate(app: Holdfast) -> str:
-    return f"holdfast migrate --url {shown_url(app)}"
-
-
-def _checked(url: str) -> str:
-    """What was typed in a way that cannot be read is a wrong use of the command."""
-    try:
-        if url.startswith("postgres"):
-            check_escaped(url)
-    except SettingError as error:
-        raise usage(str(error)) from None
-    return url
-
-
-def _is_typed(context: typer.Context, flag: str) -> bool:
-    source = context.get_parameter_source(flag)
-    return source is not None and source.name == _TYPED
 
 
 def _import(name: str, target: str) -> ModuleType:
@@ -133,3 +71,12 @@ def _is_machinery(filename: str) -> bool:
 def _apps_in(module: ModuleType, name: str) -> str:
     apps = [attribute for attribute, value in vars(module).items() if isinstance(value, Holdfast)]
     return f"the module has: {', '.join(f'{name}:{each}' for each in apps)}" if apps else "the module has no Holdfast app"
+
+
+def example_target() -> str:
+    """For a remedy: the first app that a file of this directory seems to make, else one that reads as an example."""
+    for path in sorted(Path().glob("*.py"))[:FILES_MAX]:
+        with suppress(OSError, UnicodeDecodeError):
+            if path.stem.isidentifier() and (made := _MADE_HERE.search(path.read_text(encoding="utf-8"))):
+                return f"{path.stem}:{made[1]}"
+    return f"tasks:{ATTRIBUTE}"

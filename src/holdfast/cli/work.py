@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Annotated
 
 import typer
 
 from holdfast.cli import flags, reload
+from holdfast.cli.database import open_app
+from holdfast.cli.introduction import introduce
 from holdfast.cli.logs import set_up_logging
-from holdfast.cli.target import load_app
 from holdfast.cli.times import seconds_in
 from holdfast.cli.trouble import usage
 from holdfast.settings import CONCURRENCY, GRACE_SECONDS, LEASE_SECONDS
 
-log = logging.getLogger("holdfast.cli")
-
 
 def worker(
     context: typer.Context,
-    target: flags.Target,
+    target: flags.Target = None,
     queue: Annotated[
         list[str] | None, typer.Option("--queue", "-q", metavar="A,B", help="Only these queues; all if not given.")
     ] = None,
@@ -39,6 +37,8 @@ def worker(
         bool,
         typer.Option("--reload", envvar="HOLDFAST_WORKER_RELOAD", help="Start again when a .py file below here changes."),
     ] = False,
+    app: flags.App = None,
+    url: flags.Url = None,
     log_form: flags.Log = "text",
     log_level: flags.LogLevel = "info",
 ) -> int:
@@ -47,8 +47,8 @@ def worker(
     if reload_ and not reload.is_child():
         return reload.supervise(context.obj)
     reload.follow_parent()
-    app = load_app(target)
-    made = app.worker(
+    named = open_app(context, target, app, url)
+    made = named.app.worker(
         queues=listed(queue),
         concurrency=concurrency,
         name=name,
@@ -56,8 +56,7 @@ def worker(
         grace=seconds_in("--grace", grace),
         callbacks=callbacks,
     )
-    if not app.tasks:
-        log.warning("%s has no tasks: this worker will find nothing that it can run", target)
+    introduce(named)
     made.run_until_empty() if drain else made.run()
     return 0
 
