@@ -19,7 +19,7 @@ from holdfast.cli.checks import Check, Surroundings, size
 from holdfast.cli.doctor_vacuum import hidden_sessions, holders, vacuum_checks
 from holdfast.cli.screen import Column
 from holdfast.cli.times import span
-from holdfast.store.postgres.connection import connect
+from holdfast.store.postgres.connection import connect_through
 from holdfast.store.postgres.driver import PostgresStore
 from holdfast.store.postgres.errors import explain
 from holdfast.store.postgres.schema import Raw
@@ -101,9 +101,10 @@ def _asking(store: Holdfast) -> Iterator[tuple[Raw, Location]]:
     assert isinstance(store.store, PostgresStore)
     location = store.store.location
     try:
-        raw = connect(location, prepares=False)
+        raw, location = connect_through(location, prepares=False)
         try:
-            yield raw, location
+            with raw.settled():
+                yield raw, location
         finally:
             raw.close()
     except psycopg.Error as error:

@@ -42,13 +42,14 @@ def _for_postgres(store: Holdfast) -> str:
     due = pending(schema.PACKAGE, version_of(store), location.shown)
     if not due:
         return NOTHING
-    raw = connection.connect(location, prepares=False)
+    raw, location = connection.connect_through(location, prepares=False)
     try:
         there = raw.execute("SELECT 1 FROM pg_namespace WHERE nspname = $1", (location.schema,)).fetchone()
     finally:
         raw.close()
     begin = [
         "BEGIN;",
+        f"{schema.PATH_LOCAL};",
         f"SET LOCAL lock_timeout = '{schema.MIGRATE_LOCK_SECONDS}s';",
         f"SELECT pg_advisory_xact_lock({schema.lock_number(location.schema)});",
         *([] if there else [f'CREATE SCHEMA "{location.schema}";']),  # even IF NOT EXISTS needs the right to create one

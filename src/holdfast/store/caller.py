@@ -41,7 +41,7 @@ class SyncLink(ABC):
         return [self.run(statement) for statement in statements]
 
     def exclusively(self) -> AbstractContextManager[Any]:
-        """Held while one operation writes: threads that share a connection must not mix their savepoints. Most do not share."""
+        """Held while one operation runs: threads that share a connection must not mix their savepoints. Most do not share."""
         return nullcontext()
 
 
@@ -69,7 +69,7 @@ class CallerTransaction:
             return drive(self._rules.writing(operation, moment), self._link)
 
     def read(self, operation: Operation[T], moment: Moment) -> T:
-        with _translating(self._rules):
+        with self._link.exclusively(), _translating(self._rules):
             return drive(self._rules.reading(operation, moment), self._link)
 
 
@@ -85,8 +85,9 @@ class AsyncCallerTransaction:
                 return await adrive(self._rules.writing(operation, moment), self._link)
 
     async def read(self, operation: Operation[T], moment: Moment) -> T:
-        with _translating(self._rules):
-            return await adrive(self._rules.reading(operation, moment), self._link)
+        async with self._link.exclusively():
+            with _translating(self._rules):
+                return await adrive(self._rules.reading(operation, moment), self._link)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A psycopg connection on which no answer is waited for longer than so many seconds: then it is closed.
+"""A psycopg connection on which no answer is waited for longer than so many seconds: then it is closed; and its settings.
 
 psycopg's own I/O is a generator that yields what it waits for (`Wait.R`, `Wait.RW`) and is sent what is ready, every tenth of a
 second at the latest. Both functions here wrap such a generator. They depend on psycopg's internals; pyproject has the versions.
@@ -7,7 +7,8 @@ second at the latest. Both functions here wrap such a generator. They depend on 
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -26,6 +27,23 @@ class Timeout(psycopg.OperationalError):
 
 class Bounded(psycopg.Connection[tuple[Any, ...]]):
     bound_seconds = CALL_SECONDS + MARGIN_SECONDS
+    settings_local = ""
+    """What every transaction sets for itself, where the session's own settings are not ours."""
+
+    @contextmanager
+    def settled(self) -> Iterator[None]:
+        """Inside, our settings hold. Where they are set for a transaction only, it is one."""
+        if not self.settings_local:
+            yield
+            return
+        self.execute(f"BEGIN ISOLATION LEVEL READ COMMITTED; {self.settings_local}", prepare=False)
+        try:
+            yield
+        except Exception:
+            with suppress(psycopg.Error):  # the connection is beyond use, and what made it so is the error to be seen
+                self.execute("ROLLBACK", prepare=False)
+            raise
+        self.execute("COMMIT", prepare=False)
 
     def wait(self, gen: Any, *rest: Any, **options: Any) -> Any:
         try:

@@ -1,7 +1,11 @@
 """An operation inside the caller's own transaction on PostgreSQL, between a savepoint and its release.
 
 An error there aborts a whole transaction unless it is gone back in, so reads have a savepoint too. A transaction must be open, or
-one that the library opens by itself at the first statement: what is committed at once cannot be undone by the caller.
+one that the library opens by itself at the first statement: what is committed at once cannot be undone by the caller. A read
+without one gets one of its own.
+
+The names in our statements must not find what others have created in a schema of the caller's `search_path` (CVE-2018-1058). So
+`arrive` sets that to ours, for the transaction, and `leave` sets it back; a savepoint that is gone back to does, too.
 """
 
 from __future__ import annotations
@@ -18,7 +22,19 @@ from holdfast.store.migrate import pending
 from holdfast.store.op import Moment, Op, Operation, Statement
 from holdfast.store.postgres.clock import ServerClock, own_micros
 from holdfast.store.postgres.errors import explain
-from holdfast.store.postgres.libraries import BACK, CLOCK, KEEP, MARK, NOTIFY, AsyncServerLink, ServerLink, link_to
+from holdfast.store.postgres.libraries import (
+    ARRIVE,
+    BACK,
+    BEGIN,
+    CLOCK,
+    COMMIT,
+    KEEP,
+    LEAVE,
+    MARK,
+    AsyncServerLink,
+    ServerLink,
+    link_to,
+)
 from holdfast.store.postgres.schema import PACKAGE
 from holdfast.store.postgres.url import Location
 from holdfast.store.store import Database
@@ -67,29 +83,31 @@ class PostgresRules:
     def writing(self, operation: Operation[T], moment: Moment) -> Op[T]:
         yield MARK
         try:
-            value = yield from operation((yield from self._arrive(moment)))
-            yield NOTIFY  # of what was written; sent when the caller commits
+            path, moment = yield from self._arrive(moment)
+            value = yield from operation(moment)
+            yield Statement(LEAVE, {"path": path})
             yield KEEP
             return value
         except BaseException:
-            yield from _undo()
+            yield from _quietly(BACK, KEEP)
             raise
 
     def reading(self, operation: Operation[T], moment: Moment) -> Op[T]:
-        protected = yield from _mark_if_begun()
+        begun = yield from _begin_or_mark()
         try:
-            value = yield from operation((yield from self._arrive(moment)))
+            path, moment = yield from self._arrive(moment)
+            value = yield from operation(moment)
+            if not begun:
+                yield Statement(LEAVE, {"path": path})
+            yield COMMIT if begun else KEEP
+            return value
         except BaseException:
-            if protected:
-                yield from _undo()
+            yield from _quietly(*(COMMIT,) if begun else (BACK, KEEP))  # nothing was written; and an error is rolled back
             raise
-        if protected:
-            yield KEEP
-        return value
 
-    def _arrive(self, moment: Moment) -> Op[Moment]:
-        """That the caller's database is the app's, and of this version; and the time there, if it is not known yet."""
-        ((version, identity, isolation),) = yield Statement("identity")
+    def _arrive(self, moment: Moment) -> Op[tuple[str, Moment]]:
+        """That the caller's database is the app's, and of this version. What `leave` is given, and the time there."""
+        ((path, _, version, identity, isolation),) = yield ARRIVE
         # Else all that enqueue the same task would wait for the caller to commit. But a snapshot would not see such a lane.
         self._link.lanes = self._database if isolation == "read committed" else None
         if self._identity is not None and identity != self._identity:
@@ -101,11 +119,11 @@ class PostgresRules:
             raise StoreUnavailable(f"{_WHERE} is at schema version {version or 0}; {MIGRATE}")
         clock = self._clock
         if not isinstance(clock, ServerClock) or not clock.is_stale():
-            return moment
+            return path, moment
         asked_at = own_micros()
         ((now,),) = yield CLOCK
         clock.learn(now, asked_at, own_micros())
-        return Moment(clock.now(), clock.tick(), clock.boot())
+        return path, Moment(clock.now(), clock.tick(), clock.boot())
 
     def translated(self, error: Exception) -> Exception:
         for cause in _causes(error):
@@ -140,21 +158,21 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         cause = getattr(cause, "orig", None) or cause.__cause__
 
 
-def _mark_if_begun() -> Op[bool]:
-    """A statement that commits by itself has nothing to protect."""
+def _begin_or_mark() -> Op[bool]:
+    """Whether there was no transaction, and one was begun."""
     try:
         yield MARK
     except Exception as error:
         if any(getattr(cause, "sqlstate", None) == _NO_TRANSACTION for cause in _causes(error)):
-            return False
+            yield BEGIN
+            return True
         raise
-    return True
+    return False
 
 
-def _undo() -> Op[None]:
+def _quietly(*steps: Statement) -> Op[None]:
     """Back to where the caller was."""
     try:
-        yield BACK
-        yield KEEP
+        yield from steps
     except Exception:
         return  # the connection is beyond use, and what made it so is the error that the caller must see

@@ -22,10 +22,11 @@ from holdfast.store.clock import Clock
 from holdfast.store.op import Probed, Row, Statement
 from holdfast.store.postgres.bounded import Bounded
 from holdfast.store.postgres.clock import ServerClock, own_micros
+from holdfast.store.postgres.errors import IGNORED, is_refused_by_pooler
 from holdfast.store.postgres.notifier import CHANNEL
 from holdfast.store.postgres.pipe import Pipe
-from holdfast.store.postgres.schema import Raw, verbs
-from holdfast.store.postgres.url import SERVER_OLDEST, SETTINGS_LOCAL, Location, options_of
+from holdfast.store.postgres.schema import verbs
+from holdfast.store.postgres.url import SEARCH_PATH, SERVER_OLDEST, Location, options_of, settings_local
 from holdfast.store.sql import Sql, Wakes, in_schema
 
 PREPARE_AFTER: Final = 5
@@ -64,13 +65,13 @@ class Connection:
     statements, ours too.
     """
 
-    def __init__(self, raw: Raw, location: Location, probed: Probed, timeline: str | None) -> None:
+    def __init__(self, raw: Bounded, location: Location, probed: Probed, timeline: str | None) -> None:
         self.raw, self.timeline = raw, timeline
         self.opened_at = time.monotonic()
         self._probed = probed
         self._sql = verbs(location.schema)
         self._cursor = psycopg.RawCursor(raw)
-        self._begin = f"{_BEGIN}; {SETTINGS_LOCAL + '; ' if location.pooled else ''}{_STARTED}"
+        self._begin = "; ".join(part for part in (_BEGIN, raw.settings_local, _STARTED) if part)
         self.identity: str | None = None
         self.epoch: str | None = None
         self.transaction: str | None = None
@@ -175,8 +176,10 @@ class Connection:
                 failed is no fault of the statement.
         """
         if not self.pipes:
-            self.run(statement)
-            return self._cursor.rowcount > 0, False
+            with self.raw.settled():
+                self.run(statement)
+                written = self._cursor.rowcount > 0
+            return written, False
         with self._pipe.opened():
             self._awaited, self._begins = 0, False
             self._put(statement)
@@ -193,7 +196,8 @@ class Connection:
 
     def look_up(self, verb: str) -> list[Row]:
         """A verb without parameters that is part of no operation, and of which no probe is told."""
-        return self._cursor.execute(self._sql[verb].numbered, prepare=False).fetchall()
+        with self.raw.settled():
+            return self._cursor.execute(self._sql[verb].numbered, prepare=False).fetchall()
 
     # Transactions
 
@@ -258,14 +262,14 @@ class Connection:
     def fate(self, transaction: str) -> str | None:
         """What became of a transaction: committed, aborted, in progress; None if the server does not know any more."""
         try:
-            found = self._cursor.execute(_FATE, (transaction,), prepare=False).fetchone()
+            found = self._ask(_FATE, transaction)
         except psycopg.errors.InvalidParameterValue:
             return "aborted"  # a number of the future: the server crashed before it wrote anything of that transaction
         return None if found is None else found[0]
 
     def sync(self) -> None:
         """What is committed by now is on disk and on the standby, too: a commit that was cut off did not wait for that."""
-        self._cursor.execute(_SYNC, prepare=False)
+        self._ask(_SYNC)
 
     # The server
 
@@ -273,8 +277,7 @@ class Connection:
         """Whether the server crashed since; None where that cannot be asked, as on a standby or with a right to read only."""
         try:
             for statement in (_EPOCH, _NEW_EPOCH, _EPOCH):
-                cursor = self._cursor.execute(in_schema(statement, schema), prepare=False)
-                found = cursor.fetchone() if cursor.description is not None else None
+                found = self._ask(in_schema(statement, schema))
                 if found is not None and found[0] is not None:
                     self.epoch = found[0]
                     return
@@ -284,8 +287,13 @@ class Connection:
 
     def read_clock(self, clock: ServerClock) -> None:
         asked_at = own_micros()
-        found = cast(tuple[int], self._cursor.execute(_CLOCK, prepare=False).fetchone())
-        clock.learn(found[0], asked_at, own_micros())
+        clock.learn(cast(tuple[int], self._ask(_CLOCK))[0], asked_at, own_micros())
+
+    def _ask(self, text: str, *values: str) -> Row | None:
+        """A statement outside of operations; its first row."""
+        with self.raw.settled():
+            cursor = self._cursor.execute(text, values or None, prepare=False)
+            return None if cursor.description is None else cursor.fetchone()
 
     def close(self) -> None:
         self.raw.close()
@@ -302,20 +310,39 @@ def connect(location: Location, prepares: bool = True) -> Bounded:
     )
     try:
         raw.prepared_max = PREPARED_MAX
+        raw.settings_local = settings_local(location)
         raw.adapters.register_dumper(int, Int8Dumper)  # else every size of a number is a statement of its own
-        if raw.info.server_version < SERVER_OLDEST:
-            version = raw.info.server_version // 10_000
-            raise StoreUnavailable(f"{location.shown} is PostgreSQL {version}; Holdfast needs 14 or newer")
-        encoding = raw.info.parameter_status("server_encoding")
-        if encoding not in ("UTF8", None):
-            raise StoreUnavailable(f"{location.shown} stores text as {encoding}; create the database with ENCODING 'UTF8'")
+        _check_server(raw, location)
         return raw
     except BaseException:
         raw.close()
         raise
 
 
-def opened(raw: Raw, location: Location, probed: Probed, clock: Clock) -> Connection:
+def connect_through(location: Location, prepares: bool = True) -> tuple[Bounded, Location]:
+    """The same; a pooler that does not pass on our settings is recognised by that, and the location that is returned says so."""
+    try:
+        return connect(location, prepares), location
+    except psycopg.OperationalError as error:
+        if location.pooled or not is_refused_by_pooler(error):
+            raise
+    location = location._replace(pooled=True)
+    return connect(location, prepares), location
+
+
+def _check_server(raw: Bounded, location: Location) -> None:
+    if raw.info.server_version < SERVER_OLDEST:
+        version = raw.info.server_version // 10_000
+        raise StoreUnavailable(f"{location.shown} is PostgreSQL {version}; Holdfast needs 14 or newer")
+    encoding = raw.info.parameter_status("server_encoding")
+    if encoding not in ("UTF8", None):
+        raise StoreUnavailable(f"{location.shown} stores text as {encoding}; create the database with ENCODING 'UTF8'")
+    found = None if location.pooled else raw.execute("SHOW search_path", prepare=False).fetchone()
+    if found is not None and found[0].replace(" ", "") != SEARCH_PATH:
+        raise psycopg.OperationalError(f"{IGNORED}: search_path is {found[0]}")
+
+
+def opened(raw: Bounded, location: Location, probed: Probed, clock: Clock) -> Connection:
     """Ready for use: it is known which database this is, what time it is there, and which timeline of its history it is on."""
     connection = Connection(raw, location, probed, _timeline(raw))
     connection.identity = connection.look_up("identity")[0][1]
@@ -325,10 +352,11 @@ def opened(raw: Raw, location: Location, probed: Probed, clock: Clock) -> Connec
     return connection
 
 
-def _timeline(raw: Raw) -> str | None:
+def _timeline(raw: Bounded) -> str | None:
     """Changes when another server takes over, whose transaction numbers may mean others; None where that cannot be asked."""
     try:
-        found = raw.execute(_TIMELINE).fetchone()
+        with raw.settled():
+            found = raw.execute(_TIMELINE).fetchone()
     except (psycopg.ProgrammingError, psycopg.NotSupportedError, psycopg.InternalError):
         return None
     except psycopg.OperationalError:

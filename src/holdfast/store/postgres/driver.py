@@ -27,8 +27,8 @@ from holdfast.store.pool import Pool, Threads
 from holdfast.store.postgres.bounded import MARGIN_SECONDS, Bounded, Timeout
 from holdfast.store.postgres.caller import caller_transaction
 from holdfast.store.postgres.clock import ServerClock
-from holdfast.store.postgres.connection import Connection, connect, opened
-from holdfast.store.postgres.errors import explain, is_lost, is_mixed_up, is_refused_by_pooler, is_stale_plan
+from holdfast.store.postgres.connection import Connection, connect_through, opened
+from holdfast.store.postgres.errors import explain, is_lost, is_mixed_up, is_stale_plan
 from holdfast.store.postgres.listen import Listener
 from holdfast.store.postgres.notifier import CHANNEL, Notifier
 from holdfast.store.postgres.schema import PACKAGE, apply_pending, version_of
@@ -130,7 +130,8 @@ class PostgresStore(ForkAware):
         with self._readers.lent() as connection:
             if isinstance(self.clock, ServerClock) and self.clock.is_stale():
                 connection.read_clock(self.clock)
-            return act(connection)
+            with connection.raw.settled():
+                return act(connection)
 
     def _is_usable(self, connection: Connection) -> bool:
         return not (connection.raw.closed or self.is_distrusted(connection))
@@ -140,12 +141,11 @@ class PostgresStore(ForkAware):
 
     def watcher(self, follows: bool = False) -> Listener:
         """Waits for commits of other processes and of this one; unless it `follows`, not for those that bring no work."""
-        listen = self._listen_location or self.location
-        return Listener(lambda: connect(listen, prepares=False), self._ask, follows)
+        return Listener(self._connect_to_listen, self._ask, follows)
 
     def _ask(self, word: str) -> None:
         """Through a connection that others use: a word that comes back proves that theirs would."""
-        self._patiently(lambda connection: connection.raw.execute("SELECT pg_notify($1, $2)", (CHANNEL, word)))
+        self._patiently(lambda connection: connection.raw.execute("SELECT pg_catalog.pg_notify($1, $2)", (CHANNEL, word)))
 
     def caller(self, connection: Any) -> CallerTransaction | AsyncCallerTransaction:
         """Runs operations in the transaction of a caller's connection to the same database. Nothing is opened yet."""
@@ -158,7 +158,8 @@ class PostgresStore(ForkAware):
         with self._explained():
             raw = self._connect()
             try:
-                return version_of(raw, self.location.schema)
+                with raw.settled():
+                    return version_of(raw, self.location.schema)
             finally:
                 raw.close()
 
@@ -195,22 +196,25 @@ class PostgresStore(ForkAware):
     def _prepare(self) -> list[Migration]:
         raw = self._connect()
         try:
-            if not pending(PACKAGE, version_of(raw, self.location.schema), self.path):
+            with raw.settled():
+                version = version_of(raw, self.location.schema)
+            if not pending(PACKAGE, version, self.path):
                 return []
             return apply_pending(raw, self.location.schema, self.path, self.clock.now(), self.tell)
         finally:
             raw.close()
 
     def _connect(self) -> Bounded:
-        try:
-            raw = connect(self.location, self._prepares)
-        except psycopg.OperationalError as error:
-            if self.location.pooled or not is_refused_by_pooler(error):
-                raise
-            self.location = self.location._replace(pooled=True)
-            raw = connect(self.location, self._prepares)
+        raw, self.location = connect_through(self.location, self._prepares)
         self._reached = True
         raw.bound_seconds = self._answer_seconds
+        return raw
+
+    def _connect_to_listen(self) -> Bounded:
+        if self._listen_location is None:
+            raw, self.location = connect_through(self.location, prepares=False)
+        else:
+            raw, self._listen_location = connect_through(self._listen_location, prepares=False)
         return raw
 
     @contextmanager
@@ -241,8 +245,10 @@ class PostgresStore(ForkAware):
         return self._reached
 
     def distrust_plans(self) -> None:
-        """There is a pooler in between that mixes up prepared statements: do without."""
+        """There is a pooler in between that mixes up sessions: do without prepared statements and settings of the session."""
         self._prepares = False
+        self.location = self.location._replace(pooled=True)
+        self.distrust_older()
 
     def distrust_older(self) -> None:
         """A connection went silent: those that were opened before it may have, too. Each would cost as long again."""

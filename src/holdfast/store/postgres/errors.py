@@ -20,7 +20,7 @@ _MEANINGS: Final[dict[str, tuple[str, str]]] = {
     "3F000": ("has no Holdfast tables", "call app.migrate(), or run `holdfast migrate`"),
     "42P01": ("has no Holdfast tables", "call app.migrate(), or run `holdfast migrate`"),
     "42501": ("may not be changed by this user", "grant it the rights, or let another user run `holdfast migrate`"),
-    "25006": ("is read-only", "connect to the primary server"),
+    "25006": ("is read-only", "connect to the primary server, or clear default_transaction_read_only"),
     "40": ("is contended", "try again"),
     "53": ("has no room left", "free some space or connections on the server"),
     "53100": ("cannot grow: the disk is full", "free some space; nothing of this write was kept"),
@@ -42,6 +42,7 @@ _WORDS: Final = (
     (re.compile(r"too many (clients|connections)|remaining connection slots"), "53300"),
 )
 _LOST: Final = ("cannot be reached", "check that the server runs and the network leads to it")
+IGNORED: Final = "the settings that were sent with the connection are ignored"
 _UNKNOWN: Final = ("refused a statement", "look at the server's log")
 
 
@@ -94,5 +95,5 @@ def is_mixed_up(error: BaseException) -> bool:
 
 
 def is_refused_by_pooler(error: BaseException) -> bool:
-    """PgBouncer, unless told otherwise, takes no settings with a connection: then they are sent with every transaction."""
-    return "unsupported startup parameter" in str(error)
+    """PgBouncer, unless told otherwise, takes no settings with a connection, or ignores them: then each transaction has them."""
+    return "unsupported startup parameter" in str(error) or IGNORED in str(error)

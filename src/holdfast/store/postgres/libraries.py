@@ -30,7 +30,8 @@ from holdfast.store.caller import (
 from holdfast.store.op import Op, Row, Statement
 from holdfast.store.postgres.notifier import CHANNELS
 from holdfast.store.postgres.schema import verbs
-from holdfast.store.sql import Sql, Values, Wakes
+from holdfast.store.postgres.url import SEARCH_PATH
+from holdfast.store.sql import Sql, Values, Wakes, in_schema
 from holdfast.store.store import Database
 
 SUPPORTED: Final = (
@@ -38,12 +39,21 @@ SUPPORTED: Final = (
     "or django.db.connection"
 )
 DRIVERS: Final = ("psycopg", "psycopg_async", "asyncpg")
+LEAVE: Final = "leave"
 MARK, BACK, KEEP = Statement("mark"), Statement("back"), Statement("keep")
-NOTIFY, CLOCK = Statement("notify"), Statement("clock")
+BEGIN, COMMIT, ARRIVE, CLOCK = Statement("begin"), Statement("commit"), Statement("arrive"), Statement("clock")
 _CONTROL: Final = {
+    "begin": "BEGIN",
+    "commit": "COMMIT",
     "mark": "SAVEPOINT holdfast_on",
     "back": "ROLLBACK TO SAVEPOINT holdfast_on",
     "keep": "RELEASE SAVEPOINT holdfast_on",
+    "arrive": """
+SELECT pg_catalog.current_setting('search_path'), pg_catalog.set_config('search_path', '{path}', true),
+       (SELECT pg_catalog.max(version) FROM {schema}.migration),
+       (SELECT pg_catalog.json_agg(mark)::pg_catalog.text FROM {schema}.identity),
+       pg_catalog.current_setting('transaction_isolation')
+""".replace("{path}", SEARCH_PATH),
     "clock": "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
 }
 _JSON: Final = re.compile(r"(\$\d+)::(?=jsonb?\b)")
@@ -54,21 +64,26 @@ class Dialect:
     """How a driver takes parameters: `%(name)s` and a dict, or `$1` and a tuple."""
 
     def __init__(self, schema: str, numbered: bool) -> None:
-        self._numbered, self._verbs = numbered, _verbs(schema, numbered)
+        self._schema, self._numbered, self._verbs = schema, numbered, _verbs(schema, numbered)
         self._wakes: Wakes | None = None
         """Which processes wait for what was written since the last notification."""
 
     def prepared(self, statement: Statement) -> tuple[str, Any]:
-        """No text: there is nothing to run."""
-        if statement is NOTIFY:
-            wakes, self._wakes = self._wakes, None
-            return ("", None) if wakes is None else (f"NOTIFY {CHANNELS[wakes]}", None)
+        if statement.verb == LEAVE:
+            return self._leave(statement.parameters["path"])
         control = _CONTROL.get(statement.verb)
         if control is not None:
-            return control, None
+            return in_schema(control, self._schema), None
         text, values, wakes = self._verbs[statement.verb]
         self._wakes = wakes if self._wakes is None or wakes == "workers" else self._wakes
         return text, values(statement.parameters) if self._numbered else dict(statement.parameters)
+
+    def _leave(self, path: str) -> tuple[str, Any]:
+        """Give the caller's names back, and notify of what was written; that is sent when the caller commits."""
+        wakes, self._wakes = self._wakes, None
+        notify = "" if wakes is None else f", pg_catalog.pg_notify('{CHANNELS[wakes]}', '')"
+        text = f"SELECT pg_catalog.set_config('search_path', {'$1' if self._numbered else '%(path)s'}, true){notify}"
+        return text, (path,) if self._numbered else {"path": path}
 
 
 @cache
@@ -122,8 +137,7 @@ class ServerLink(SyncLink):
     def run(self, statement: Statement) -> list[Row]:
         if self.lanes is not None and statement.verb == "add_lane":
             return self.lanes.write(lambda _: _only(statement))
-        text, parameters = self._dialect.prepared(statement)
-        return self.execute(text, parameters) if text else []
+        return self.execute(*self._dialect.prepared(statement))
 
     @abstractmethod
     def execute(self, sql: str, parameters: Any) -> list[Row]: ...
@@ -137,8 +151,7 @@ class AsyncServerLink(AsyncLink):
     async def run(self, statement: Statement) -> list[Row]:
         if self.lanes is not None and statement.verb == "add_lane":
             return await self.lanes.awrite(lambda _: _only(statement))
-        text, parameters = self._dialect.prepared(statement)
-        return await self.execute(text, parameters) if text else []
+        return await self.execute(*self._dialect.prepared(statement))
 
     @abstractmethod
     async def execute(self, sql: str, parameters: Any) -> list[Row]: ...

@@ -199,7 +199,8 @@ class Listener:
             self._trial = (trial, time.monotonic() + TRIAL_SECONDS)
             self._ask(trial)
         except (psycopg.Error, HoldfastError) as error:
-            log.warning("nobody tells of commits (%s); looking every second until that is better", error)
+            level = logging.DEBUG if self._failures else logging.WARNING
+            log.log(level, "nobody tells of commits (%s); looking every second until that is better", error)
             self._trial = None
             self._fail()
         else:

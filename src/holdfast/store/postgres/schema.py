@@ -9,11 +9,14 @@ from typing import Any, Final
 import psycopg
 
 from holdfast.store.migrate import Migration, pending
+from holdfast.store.postgres.url import SEARCH_PATH
 from holdfast.store.sql import SCHEMA, Sql, in_schema, load
 
 PACKAGE: Final = "holdfast.store.postgres"
 MIGRATE_LOCK_SECONDS: Final = 60
 
+PATH_LOCAL: Final = f"SET LOCAL search_path = {SEARCH_PATH}"
+"""A view and a default keep what they find now."""
 _EXISTS: Final = (
     "SELECT 1 FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = $1 AND relname = 'migration'"
 )
@@ -42,6 +45,7 @@ def apply_pending(raw: Raw, schema: str, shown: str, now: int, tell: Callable[[s
     tell("begin")
     raw.execute("BEGIN")
     try:
+        raw.execute(PATH_LOCAL)
         raw.execute(f"SET LOCAL lock_timeout = '{MIGRATE_LOCK_SECONDS}s'")
         raw.execute(f"SET LOCAL statement_timeout = '{MIGRATE_LOCK_SECONDS}s'")
         raw.execute("SELECT pg_advisory_xact_lock($1)", (lock_number(schema),))

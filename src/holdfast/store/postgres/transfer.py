@@ -12,6 +12,7 @@ from psycopg.sql import SQL, Composed, Identifier, Placeholder
 from holdfast.store.op import Row
 from holdfast.store.postgres.driver import PostgresStore
 from holdfast.store.postgres.errors import explain
+from holdfast.store.postgres.url import PINNED_OPTIONS
 from holdfast.store.tables import Table
 
 BLOCK: Final = 4096
@@ -22,10 +23,16 @@ BLOCK: Final = 4096
 def opened(store: PostgresStore) -> Iterator[PostgresEndpoint]:
     store.migrate()
     try:
-        with connect(store.location.conninfo, autocommit=True) as raw:
+        with _connected(store, autocommit=True) as raw:
             yield PostgresEndpoint(store, raw)
     except Error as error:
         raise explain(error, store.path) from error
+
+
+def _connected(store: PostgresStore, autocommit: bool = False) -> Connection[Any]:
+    """Without our bounds and plans: whole tables are read. Behind a pooler no setting is sent, so names have their schema."""
+    options = {"client_encoding": "utf8"} if store.location.pooled else {"client_encoding": "utf8", "options": PINNED_OPTIONS}
+    return connect(store.location.conninfo, autocommit=autocommit, **options)  # type: ignore[arg-type]
 
 
 class PostgresEndpoint:
@@ -35,12 +42,13 @@ class PostgresEndpoint:
         self._store, self._schema, self._raw, self.shown = store, store.location.schema, raw, store.path
 
     def origin(self) -> str:
-        mark = self._one("SELECT current_database() || ' ' || mark FROM {}", "identity")  # a copy has its original's mark
+        # A copy has its original's mark.
+        mark = self._one("SELECT pg_catalog.concat(pg_catalog.current_database(), ' ', mark) FROM {}", "identity")
         return f"postgresql {mark} {self._schema}"
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        with connect(self._store.location.conninfo) as holder:
+        with _connected(self._store) as holder:
             holder.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
             for name in ("worker", "job"):
                 holder.execute(SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE").format(self._table(name)))
@@ -50,15 +58,15 @@ class PostgresEndpoint:
     def busy(self, alive_since: int) -> tuple[int, list[str]]:
         alive = SQL("SELECT name FROM {} WHERE beat_at > %s AND by_hand = 0 ORDER BY id").format(self._table("worker"))
         names = [str(name) for (name,) in self._raw.execute(alive, (alive_since,))]
-        return int(self._one("SELECT count(*) FROM {}", "running")), names
+        return int(self._one("SELECT pg_catalog.count(*) FROM {}", "running")), names
 
     def clock(self) -> int:
-        found = self._raw.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").fetchone()
+        found = self._raw.execute("SELECT extract(epoch FROM pg_catalog.clock_timestamp())").fetchone()
         assert found is not None
-        return int(found[0])
+        return int(found[0] * 1_000_000)
 
     def count(self, table: Table) -> int:
-        return int(self._one("SELECT count(*) FROM {}", table.name))
+        return int(self._one("SELECT pg_catalog.count(*) FROM {}", table.name))
 
     def rows(self, table: Table, after: Row | None, limit: int, upto: Row | None = None) -> list[Row]:
         key = self._names(table.columns[: table.key])
@@ -99,13 +107,13 @@ class PostgresEndpoint:
     def end(self, last_seq: int, last_lane: int) -> None:
         with self._raw.transaction():
             first = (last_seq // BLOCK + 1) * BLOCK + 1
-            text = SQL("SELECT setval({}, greatest(%s, (SELECT last_value FROM {})))").format(
+            text = SQL("SELECT pg_catalog.setval({}, greatest(%s, (SELECT last_value FROM {})))").format(
                 self._literal("job_seq"), self._table("job_seq")
             )
             self._raw.execute(text, (first,))
             if last_lane:
-                serial = SQL("SELECT setval(pg_get_serial_sequence({}, 'lane'), %s)").format(self._literal("lane"))
-                self._raw.execute(serial, (last_lane,))
+                serial = SQL("SELECT pg_catalog.setval(pg_catalog.pg_get_serial_sequence({}, 'lane'), %s)")
+                self._raw.execute(serial.format(self._literal("lane")), (last_lane,))
             self._raw.execute(SQL("DELETE FROM {}").format(self._table("transfer")))
 
     def _one(self, text: str, table: str) -> Any:

@@ -72,22 +72,40 @@ def location_of(url: str) -> Location:
 
 
 def options_of(location: Location) -> dict[str, str | int]:
-    """What a connection asks for, unless the URL says otherwise: nothing may wait for ever."""
+    """What a connection asks for. The URL may say otherwise, but not about what our statements' results depend on."""
     given = conninfo_to_dict(location.conninfo)
-    wanted: dict[str, str | int] = {
-        "connect_timeout": CONNECT_SECONDS,
-        "application_name": "holdfast",
-        "client_encoding": "utf8",
-        **_KEPT_ALIVE,
-    }
+    wanted: dict[str, str | int] = {"connect_timeout": CONNECT_SECONDS, "application_name": "holdfast", **_KEPT_ALIVE}
     if "," in str(given.get("host", "")):
         wanted["target_session_attrs"] = "read-write"  # the one of them that may be written to
     chosen = {name: value for name, value in wanted.items() if name not in given}
     if not location.pooled:
-        chosen["options"] = f"{SETTINGS} {given.get('options') or os.environ.get('PGOPTIONS', '')}".strip()
-    return chosen
+        chosen["options"] = " ".join(part for part in (_ASKED, _given_options(location), PINNED_OPTIONS) if part)
+    return {**chosen, "client_encoding": "utf8"}
 
 
+def settings_local(location: Location) -> str:
+    """The same for one transaction, behind a pooler: nothing may be left in a session there."""
+    if not location.pooled:
+        return ""
+    return _local(*_BOUNDS, *_PLANS, *_PINNED) if "synchronous_commit" in _given_options(location) else SETTINGS_LOCAL
+
+
+def _given_options(location: Location) -> str:
+    return str(conninfo_to_dict(location.conninfo).get("options") or os.environ.get("PGOPTIONS", ""))
+
+
+SEARCH_PATH: Final = "pg_catalog,pg_temp"
+"""Other users of the database may create functions and operators in `public`, which a name alone would find (CVE-2018-1058)."""
+_PINNED: Final = (
+    f"search_path={SEARCH_PATH}",
+    "standard_conforming_strings=on",
+    "datestyle=ISO,YMD",
+    "intervalstyle=postgres",
+    "timezone=UTC",
+    "extra_float_digits=1",
+)
+"""What the results of our statements depend on, whatever is set for the role or the database."""
+_SAFE: Final = ("synchronous_commit=on",)
 _PLANS: Final = (
     "enable_seqscan=off",
     "enable_hashjoin=off",
@@ -99,17 +117,26 @@ _PLANS: Final = (
 """Every hot statement goes by keys, from few rows to few rows. Statistics of tables that fill and empty by the second must not
 talk the planner into anything else."""
 _BOUNDS: Final = (f"statement_timeout={CALL_SECONDS * 1000:.0f}", f"lock_timeout={LOCK_SECONDS * 1000:.0f}")
-SETTINGS: Final = " ".join(
-    f"-c {setting}"
-    for setting in (
-        "default_transaction_isolation=read\\ committed",
-        *_BOUNDS,
-        f"idle_in_transaction_session_timeout={IDLE_SECONDS * 1000:.0f}",
-        *(f"tcp_{name}={value}" for name, value in _KEPT_ALIVE.items() if name != "keepalives" and name.startswith("keep")),
-        *_PLANS,
-    )
+
+
+def _options(*settings: str) -> str:
+    return " ".join(f"-c {setting}" for setting in settings)
+
+
+def _local(*settings: str) -> str:
+    return "; ".join(f"SET LOCAL {setting.replace('=', ' = ')}" for setting in settings)
+
+
+_ASKED: Final = _options(
+    "default_transaction_isolation=read\\ committed",
+    *_BOUNDS,
+    f"idle_in_transaction_session_timeout={IDLE_SECONDS * 1000:.0f}",
+    *(f"tcp_{name}={value}" for name, value in _KEPT_ALIVE.items() if name != "keepalives" and name.startswith("keep")),
+    *_PLANS,
+    *_SAFE,
 )
-SETTINGS_LOCAL: Final = "; ".join(f"SET LOCAL {setting.replace('=', ' = ')}" for setting in (*_BOUNDS, *_PLANS))
+PINNED_OPTIONS: Final = _options(*_PINNED)
+SETTINGS_LOCAL: Final = _local(*_BOUNDS, *_PLANS, *_SAFE, *_PINNED)
 
 
 def _shown(parts: dict[str, str]) -> str:
