@@ -15,9 +15,9 @@ from holdfast import Client, Context, Holdfast, HoldfastError, Task, Worker, err
 
 PUBLIC = [
     "ApiKey", "AsyncBatch", "Attempt", "Batch", "Cancelled", "Changed", "Client", "Conflict", "Context", "Delivery", "Event",
-    "Fatal", "Holdfast", "HoldfastError", "Hook", "IllegalMove", "Job", "JobNotFound", "Key", "Lease", "LeaseLost", "NewApiKey",
-    "NewJob", "PayloadError", "Queue", "QueueFull", "Retry", "RetryAfter", "Scope", "Secret", "SettingError", "Skip", "Snooze",
-    "State", "StoreUnavailable", "Task", "UnknownTask", "Worker",
+    "Fatal", "Holdfast", "HoldfastError", "Hook", "IllegalMove", "Job", "JobFilter", "JobNotFound", "Key", "Lease", "LeaseLost",
+    "NewApiKey", "NewJob", "PayloadError", "Queue", "QueueFull", "Retry", "RetryAfter", "Scope", "Secret", "SettingError", "Skip",
+    "Snooze", "State", "StoreUnavailable", "Task", "UnknownTask", "Worker", "current_job",
 ]  # fmt: skip
 CLIENT = [
     "add_key", "cancel", "claim", "delete", "deliveries", "enqueue", "enqueue_many", "events", "fail", "feed", "find", "finish",

@@ -29,6 +29,7 @@ from holdfast.errors import (
 from holdfast.hooks import Hook
 from holdfast.task import Task
 from holdfast.worker.context import Context
+from holdfast.worker.current import JobFilter, current_job
 from holdfast.worker.worker import Worker
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "Hook",
     "IllegalMove",
     "Job",
+    "JobFilter",
     "JobNotFound",
     "Key",
     "Lease",
@@ -70,6 +72,7 @@ __all__ = [
     "Task",
     "UnknownTask",
     "Worker",
+    "current_job",
 ]
 
 __version__ = "0.1.0"

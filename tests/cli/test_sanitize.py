@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.cli.sanitize import clean, one_line
 from holdfast.cli.screen import compact, json_text
+from holdfast.domain.sanitize import clean, one_line
 
 UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 

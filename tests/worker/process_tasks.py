@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import faulthandler
 import gc
+import logging
 import multiprocessing
 import os
 import signal
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holdfast import Cancelled, Context, Fatal, Holdfast, Retry, RetryAfter, Skip, Snooze
+from holdfast import Cancelled, Context, Fatal, Holdfast, Retry, RetryAfter, Skip, Snooze, current_job
 from holdfast.testing.elsewhere import elsewhere
 
 app = Holdfast("sqlite:///unused.db")
@@ -78,6 +79,19 @@ def fail(name: str) -> None:
         "cancelled": Cancelled("changed my mind"),
     }
     raise errors[name]
+
+
+@task
+def write_log(text: str) -> str | None:
+    log = logging.getLogger("shop.child")
+    log.debug("debug %s", text)
+    log.info("info %s", text, extra={"colour": "red"})
+    try:
+        _ = 1 / 0
+    except ZeroDivisionError:
+        log.exception("error %s", text)
+    job = current_job()
+    return None if job is None else job.id
 
 
 @task

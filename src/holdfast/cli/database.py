@@ -16,9 +16,9 @@ from typing import Final, NamedTuple
 import typer
 
 from holdfast.app import Holdfast
-from holdfast.cli.sanitize import one_line
 from holdfast.cli.target import example_target, load_app
 from holdfast.cli.trouble import Trouble, usage
+from holdfast.domain.sanitize import one_line
 from holdfast.errors import SettingError, StoreUnavailable
 from holdfast.settings import URL_VARIABLE, open_store, url_of
 from holdfast.store.url import check_escaped, masked

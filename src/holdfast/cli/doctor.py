@@ -16,12 +16,12 @@ from holdfast.app import Holdfast
 from holdfast.cli import flags
 from holdfast.cli.checks import Check, Surroundings, size
 from holdfast.cli.database import migrate_command, open_database
-from holdfast.cli.sanitize import clean, one_line
 from holdfast.cli.screen import Column, document, facts_grid, line, print_grid, table
 from holdfast.cli.times import age, span
 from holdfast.cli.trouble import FAILED
 from holdfast.domain.document import iso
 from holdfast.domain.job import Job, moment_of
+from holdfast.domain.sanitize import clean, one_line
 from holdfast.domain.states import State
 from holdfast.errors import StoreUnavailable
 from holdfast.store import browse

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 from holdfast.cli import doctor_postgres_sql as sql
 from holdfast.cli.checks import Check
-from holdfast.cli.sanitize import clip, one_line
 from holdfast.cli.times import span
+from holdfast.domain.sanitize import clip, one_line
 from holdfast.store.postgres.schema import Raw
 
 HELD_SECONDS: Final = 60.0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.cli.sanitize import clean
 from holdfast.cli.screen import compact
 from holdfast.cli.times import age, since, span
 from holdfast.domain.job import Job
+from holdfast.domain.sanitize import clean
 from holdfast.domain.secret import redact
 from holdfast.domain.states import State
 

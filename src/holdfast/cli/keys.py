@@ -11,13 +11,13 @@ from rich.text import Text
 
 from holdfast.cli import flags
 from holdfast.cli.database import open_database
-from holdfast.cli.sanitize import clean
 from holdfast.cli.screen import Column, document, line, styled, table
 from holdfast.cli.times import moment_in, since
 from holdfast.cli.work import listed
 from holdfast.domain.access import ApiKey, NewApiKey, Scope
 from holdfast.domain.document import iso
 from holdfast.domain.job import moment_of
+from holdfast.domain.sanitize import clean
 
 app = typer.Typer(name="keys", rich_markup_mode=None)
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.cli.sanitize import clean
+from holdfast.domain.sanitize import clean
 
 PIPE_WIDTH: Final = 100_000
 """Into a pipe nothing is wrapped or cut."""

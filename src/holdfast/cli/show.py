@@ -15,12 +15,12 @@ from holdfast.cli import flags
 from holdfast.cli.database import open_database
 from holdfast.cli.job_row import bar, fraction_of, how_far, one_error
 from holdfast.cli.lookup import find_job
-from holdfast.cli.sanitize import clean
 from holdfast.cli.screen import compact, document, facts_grid, print_grid, screen, styled
 from holdfast.cli.times import age, calendar, clock, since, span
 from holdfast.domain.document import event_document, job_document
 from holdfast.domain.event import Event
 from holdfast.domain.job import Attempt, Job
+from holdfast.domain.sanitize import clean
 from holdfast.domain.secret import redact
 
 VALUE_CHARS_MAX: Final = 2_000

@@ -15,7 +15,6 @@ from holdfast.cli import flags
 from holdfast.cli.database import open_database
 from holdfast.cli.job_row import fraction_of, how_far, one_error
 from holdfast.cli.lookup import find_job
-from holdfast.cli.sanitize import clean
 from holdfast.cli.screen import STYLES, json_text, line, screen, styled, watched
 from holdfast.cli.show import event_text, stored_text
 from holdfast.cli.times import clock
@@ -23,6 +22,7 @@ from holdfast.cli.trouble import FAILED
 from holdfast.domain.document import event_document
 from holdfast.domain.event import PROGRESSED, Event
 from holdfast.domain.job import Job
+from holdfast.domain.sanitize import clean
 from holdfast.domain.states import State
 
 LATEST: Final = 20

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import typer
 
-from holdfast.cli.sanitize import one_line
+from holdfast.domain.sanitize import one_line
 from holdfast.errors import HoldfastError, PayloadError, SettingError, UnknownTask
 
 FAILED: Final = 1

@@ -11,6 +11,7 @@ import threading
 import time
 from typing import Final, NamedTuple
 
+from holdfast.domain.sanitize import one_line
 from holdfast.errors import SettingError, StoreUnavailable
 from holdfast.events.exposition import Metric, document
 from holdfast.events.metrics import UP, MaySee, Tally, Values, gauges, lines
@@ -71,7 +72,7 @@ class Counting:
             self._read_figures()
             return True
         except StoreUnavailable as error:
-            log.warning("metrics without the store: %s", error)
+            log.warning("metrics without the store: %s", one_line(str(error)))
             return False
 
     def _start(self) -> None:
@@ -104,7 +105,7 @@ class Counting:
         try:
             found = self._store.read(_since(self._cursor))
         except SettingError as error:  # the database is another one than it was
-            log.warning("events are counted from now on: %s", error)
+            log.warning("events are counted from now on: %s", one_line(str(error)))
             self._cursor = None
             return
         if any(each.lane not in self._lanes for each in found.counts):

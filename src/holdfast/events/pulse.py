@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from holdfast.domain.sanitize import one_line
 from holdfast.store.store import Watcher
 
 log = logging.getLogger("holdfast.events")
@@ -93,7 +94,9 @@ class Pulse:
                     watcher.close()
             except Exception as error:
                 if not failures:
-                    log.warning("followers are told nothing for now (%s); trying again until that is better", error)
+                    log.warning(
+                        "followers are told nothing for now (%s); trying again until that is better", one_line(str(error))
+                    )
                 failures += 1
                 low, high = RETRY_SECONDS
                 time.sleep(min(high, low * float(2 ** min(failures, 10))) * _chance.uniform(0.5, 1.0))

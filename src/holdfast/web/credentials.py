@@ -14,6 +14,7 @@ from typing import Final, Generic, TypeVar
 from holdfast.app import Holdfast
 from holdfast.domain.access import Scope, digest_of, fits, parts_of
 from holdfast.domain.job import moment_of
+from holdfast.domain.sanitize import one_line
 from holdfast.errors import HoldfastError
 from holdfast.store import access
 from holdfast.store.access import Pass, Stored
@@ -197,6 +198,6 @@ class Keyring:
         try:
             await self._store.awrite(lambda _: access.note_uses(uses))
         except HoldfastError as error:
-            log.warning("when API keys were used could not be written down (%s)", error)
+            log.warning("when API keys were used could not be written down (%s)", one_line(str(error)))
         finally:
             self._writing = None

@@ -21,6 +21,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from typing_extensions import TypedDict
 
+from holdfast.domain.sanitize import one_line
 from holdfast.errors import (
     Changed,
     Conflict,
@@ -113,7 +114,7 @@ def problem_of(error: Exception) -> Problem:
     for kind, status in STATUSES:
         if isinstance(error, kind):
             return Problem(status, str(error), headers=_retry_after(error), extra=_extra(error))
-    log.error("an answer became a 500: %s: %s", type(error).__name__, error, exc_info=error)
+    log.error("an answer became a 500: %s: %s", type(error).__name__, one_line(str(error)), exc_info=error)
     return Problem(500, "an error of the server; its log has the rest")
 
 

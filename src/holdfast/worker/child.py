@@ -16,6 +16,7 @@ import signal
 import sys
 import threading
 import traceback
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
@@ -30,12 +31,13 @@ from holdfast.domain.outcome import Failed, JobError, Outcome, error_of
 from holdfast.errors import SettingError, UnknownTask
 from holdfast.registry import Registry
 from holdfast.store.rows import job_of_claimed
+from holdfast.worker.child_log import send_records
 from holdfast.worker.context import Context, Detached
 from holdfast.worker.context_link import new_context
 from holdfast.worker.desk import Run, leave_fork
 from holdfast.worker.import_guard import loading
 from holdfast.worker.runner import acall, call
-from holdfast.worker.wire import STOP, Assignment, Message, Order, Setup, read_frame, write_frame
+from holdfast.worker.wire import LOGGED, STOP, Assignment, Message, Order, Setup, read_frame, write_frame
 
 MAIN_NAME: Final = "__holdfast_main__"
 _MAIN_PREFIX: Final = f"{MAIN_NAME}."
@@ -48,22 +50,24 @@ Send = Callable[[str, dict[str, Any]], None]
 def run_assignment(assignment: Assignment, send: Send) -> None:
     """Run one job as a worker would; whatever happens in it, one `ended` with its outcome is sent at the end."""
     process = os.getpid()
-    outcome = perform(assignment, send)
+    outcome, micros = perform(assignment, send)
     if os.getpid() != process:
         leave_fork(outcome)
-    send("ended", msgspec.to_builtins(outcome))
+    send("ended", {**msgspec.to_builtins(outcome), "micros": micros})
 
 
-def perform(assignment: Assignment, send: Send) -> Outcome:
+def perform(assignment: Assignment, send: Send) -> tuple[Outcome, int | None]:
+    """Also how many microseconds its code ran."""
     try:
         task = find_task(assignment)
     except BaseException as error:
-        return Failed(error_of(error, traceback.format_exc()), retryable=False)
+        return Failed(error_of(error, traceback.format_exc()), retryable=False), None
     run = Run(assignment.claimed, task, assignment.queue, lease=0)
+    run.name = assignment.task
     context = partial(_context, assignment, send)
-    if task.timeout_seconds is not None:
-        send("began", {})
-    return _named_as_in_parent(asyncio.run(acall(run, context)) if task.is_async else call(run, context))
+    send("began", {})
+    outcome = asyncio.run(acall(run, context)) if task.is_async else call(run, context)
+    return _named_as_in_parent(outcome), run.micros
 
 
 def _context(assignment: Assignment, send: Send, run: Run) -> Context:
@@ -143,15 +147,28 @@ class Channel:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._lock = threading.Lock()
+        # The collector may run a finalizer in the middle of a frame, in this thread, and that may log: its frame comes after.
+        self._lock = threading.RLock()
+        self._frames: deque[bytes] = deque()
+        self._writing = False
 
     def send(self, run: int, kind: str, data: dict[str, Any]) -> None:
         frame = msgspec.json.encode(Message(run, kind, data))
         try:
             with self._lock:
-                write_frame(self._descriptor, frame)
+                self._frames.append(frame)
+                if not self._writing:
+                    self._write()
         except BrokenPipeError:
             os._exit(1)  # the parent is gone
+
+    def _write(self) -> None:
+        self._writing = True
+        try:
+            while self._frames:
+                write_frame(self._descriptor, self._frames.popleft())
+        finally:
+            self._writing = False
 
 
 def main() -> None:
@@ -162,8 +179,9 @@ def main() -> None:
     faulthandler.enable()
     inbox: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_listen, args=(orders, inbox), name="holdfast-orders", daemon=True).start()
-    set_up(msgspec.json.decode(inbox.get(), type=Setup))
-    channel = Channel(results)
+    setup, channel = msgspec.json.decode(inbox.get(), type=Setup), Channel(results)
+    set_up(setup)
+    send_records(setup.log_levels, partial(channel.send, 0, LOGGED))
     while (frame := inbox.get()) != STOP:
         order = msgspec.json.decode(frame, type=Order)
         run_assignment(order.assignment, partial(_send_after_output, channel, order.run))

@@ -18,9 +18,10 @@ import msgspec
 
 from holdfast.domain import codec
 from holdfast.domain.job import Claimed
-from holdfast.domain.outcome import Change, Failed, JobError, Released, error_of
+from holdfast.domain.outcome import Failed, JobError, Released, error_of
 from holdfast.domain.outcome import settle as decide_change
 from holdfast.domain.retry import Retry
+from holdfast.domain.sanitize import one_line
 from holdfast.domain.secret import secrets_in
 from holdfast.errors import HoldfastError, Refused, StoreUnavailable
 from holdfast.registry import Registry
@@ -34,6 +35,7 @@ from holdfast.worker.claimer import Claimer
 from holdfast.worker.config import WorkerConfig
 from holdfast.worker.decision import Beat, Delay, Facts, File, Look, Rest, decide
 from holdfast.worker.desk import Desk, Run
+from holdfast.worker.job_log import Ended, JobLog
 from holdfast.worker.prefetch import Prefetch
 from holdfast.worker.reports import ReportQueue
 from holdfast.worker.timing import (
@@ -92,6 +94,7 @@ class Clerk:
         self._runs: dict[int, Run] = {}
         self._reports = ReportQueue(desk, self._forget)
         self._prefetch = Prefetch(desk)
+        self._job_log = JobLog()
         self._asleep = False
         self._woken = True
         self._found: workers.Work | None = None
@@ -127,6 +130,7 @@ class Clerk:
             self._leave()
         finally:
             self._watcher.close()
+            self._job_log.close()
 
     def nudge(self) -> None:
         """Look again now."""
@@ -161,7 +165,7 @@ class Clerk:
             return self._watcher.wait(seconds)
         except Exception as error:
             # Without notifications we look for ourselves, as often as the turns come.
-            log.warning("commits of others are not noticed (%s)", error)
+            log.warning("commits of others are not noticed (%s)", one_line(str(error)))
             time.sleep(min(seconds, RETRY_SECONDS[0]))
             return True
 
@@ -180,7 +184,7 @@ class Clerk:
             self._in_doubt, self._woken = self._in_doubt or not isinstance(error, Refused), True
             low, high = RETRY_SECONDS
             pause = min(high, low * float(2 ** min(self._failures, 10))) * _chance.uniform(0.5, 1.0)
-            log.warning("the store does not answer (%s); trying again in %.2f s", error, pause)
+            log.warning("the store does not answer (%s); trying again in %.2f s", one_line(str(error)), pause)
             return pause
 
     def _turn(self, closing: bool) -> float:
@@ -278,7 +282,9 @@ class Clerk:
         run = run if run is not None and run.claimed.token == report.token else None
         failed = Failed(JobError("ReportRefused", f"what it reported cannot be written: {_line_of(error, run)}"), retryable=False)
         if not self._reports.refuse(run, failed):
-            log.error("a job (number %d) cannot be written at all, and is left as it is: %s", report.seq, failed.error.message)
+            log.error(
+                "a job (number %d) cannot be written at all, and is left as it is: %s", report.seq, one_line(failed.error.message)
+            )
         elif run is not None and not run.ended:
             run.verdict = failed
             self._stop(run, "what it reported cannot be written")
@@ -333,7 +339,8 @@ class Clerk:
     def _take_in(self, filed: Filed, size: int, reports: list[Report]) -> None:
         self.beat_tick = self.beat_tick if filed.beat_tick is None else filed.beat_tick
         self._claimer.committed(filed.claim)
-        self._end_runs(filed.settled, reports)
+        if reports:
+            self._end_runs(filed.settled, reports)
         for seq, token, kind in filed.notices:
             self._lose(seq, token, f"it was {kind}")
         if filed.tended is not None:
@@ -350,11 +357,14 @@ class Clerk:
         busy = [report for report in reports if report.seq in settled.busy and not (report.written or report.recalled)]
         # The job's own code holds a transaction open: to wait for that would stop everything else that there is to do.
         self._reports.put_back(busy)
+        logged, every = [], self._job_log.wanted()
         for report in reports:
             if report.change is not None and report.seq not in settled.busy:
                 run = self._runs.pop(report.seq, None)
-                if run is not None and report.seq not in settled.lost:
-                    _log_failure(run, report.change)
+                if run is not None and (every or report.change.error is not None):
+                    logged.append(Ended(run, report.change, lost=report.seq in settled.lost))
+        if logged:
+            self._job_log.write(logged)
         for seq in settled.lost:
             ended = self._runs.get(seq)
             if ended is None or ended.context is None or not ended.context.finished:  # else it ended its job itself
@@ -380,6 +390,8 @@ class Clerk:
             return
         active = self._desk.drop(seq, run.claimed.token)
         run.lost = why
+        if active is not None and self._job_log.wanted():
+            self._job_log.write([Ended(run, None, reason=why)])
         if active is not None:
             self._stop(active, why)
         else:
@@ -455,7 +467,7 @@ class Clerk:
         try:
             self._store.write(lambda _: workers.leave(self.worker))
         except StoreUnavailable as error:
-            log.warning("worker %s could not sign off (%s)", self._config.name, error)
+            log.warning("worker %s could not sign off (%s)", self._config.name, one_line(str(error)))
 
     def idle(self) -> bool:
         """Whether there is nothing to commit and the last look found nothing to claim."""
@@ -487,14 +499,3 @@ def _line_of(error: Exception, run: Run | None) -> str:
             hidden = [*secrets_in(codec.decode(run.claimed.arguments), run.task.signature.secrets)]
     known = error_of(error, hidden=hidden)
     return known.message if isinstance(error, HoldfastError) else known.line
-
-
-def _log_failure(run: Run, change: Change) -> None:
-    if change.error is None:
-        return
-    claimed = run.claimed
-    then = "it has failed for good" if change.delay_seconds is None else f"again in {change.delay_seconds:.1f} s"
-    log.warning(
-        "job %s (%s), attempt %d of %d: %s; %s",
-        claimed.id, run.task.name, claimed.attempt, claimed.attempts_max, change.error.line, then,
-    )  # fmt: skip

@@ -28,14 +28,19 @@ class Run:
     """One attempt of one job in this worker."""
 
     __slots__ = (
-        "came_at", "claimed", "context", "deadline", "ended", "handle", "lease", "lost", "outcome", "pool", "queue", "refused",
-        "stopping", "task", "verdict",
+        "began_at", "came_at", "claimed", "context", "deadline", "ended", "handle", "lease", "lost", "micros", "name", "outcome",
+        "pool", "queue", "refused", "stopping", "task", "verdict",
     )  # fmt: skip
 
     def __init__(self, claimed: Claimed, task: AnyTask, queue: str, lease: int, came_at: float = 0.0) -> None:
         self.claimed, self.task, self.queue, self.came_at = claimed, task, queue, came_at
         self.lease = lease
         """How many microseconds after the worker's last beat others may take the job."""
+        self.name = task.name
+        self.began_at: int | None = None
+        """When its code began, in wall microseconds of the store's clock."""
+        self.micros: int | None = None
+        """How long its code ran, without what comes before and after it; None: it has not returned."""
         self.context: Context | None = None
         self.deadline: int | None = None
         """The tick at which the task's own timeout is over."""

@@ -12,6 +12,7 @@ from holdfast.domain.outcome import Outcome
 from holdfast.hooks import Around, running
 from holdfast.registry import Registry
 from holdfast.store.rows import job_of_claimed
+from holdfast.worker.current import RUNNING
 from holdfast.worker.desk import Run, decided
 from holdfast.worker.runner import acall, call
 
@@ -25,6 +26,7 @@ class Hooked:
         return contextvars.copy_context().run(self._call, run, context)
 
     def _call(self, run: Run, context: Callable[[Run], Any]) -> Outcome:
+        RUNNING.set(run)
         with running(self._hooks, partial(self._job, run)) as around:
             outcome = call(run, context)
             _tell(around, run, outcome)
@@ -32,6 +34,7 @@ class Hooked:
 
     async def acall(self, run: Run, context: Callable[[Run], Any]) -> Outcome:
         """In this asyncio task, which is its own."""
+        RUNNING.set(run)
         with running(self._hooks, partial(self._job, run)) as around:
             outcome = await acall(run, context)
             _tell(around, run, outcome)
@@ -40,6 +43,7 @@ class Hooked:
     def begin(self, run: Run) -> Callable[[Outcome], None]:
         """Of a job in another process; to be told in any thread how it ended."""
         context, around = contextvars.copy_context(), running(self._hooks, partial(self._job, run))
+        context.run(RUNNING.set, run)
         context.run(around.__enter__)
 
         def end(outcome: Outcome) -> None:

@@ -105,6 +105,7 @@ class ProcessRuns:
 
     def _ended(self, number: int, result: Message | Died) -> None:
         run, outcome = self._runs.pop(number), outcome_of(result)
+        run.micros = None if isinstance(result, Died) else result.data.get("micros")
         self._tell_end(number, outcome)
         following = self._desk.end(run, outcome)
         if following is not None:

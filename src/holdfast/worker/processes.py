@@ -21,8 +21,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from holdfast.worker.child_log import take_record
 from holdfast.worker.import_guard import refuse_while_importing
-from holdfast.worker.wire import STOP, Assignment, Message, Order, import_path, read_frame, setup, write_frame
+from holdfast.worker.wire import LOGGED, STOP, Assignment, Message, Order, import_path, read_frame, setup, write_frame
 
 _KILL_SECONDS: Final = 5.0
 
@@ -169,6 +170,9 @@ class _Place:
             child.send(work.order)
             while (frame := child.receive()) is not None:
                 message = _decode_message(frame)
+                if message.kind == LOGGED:
+                    _guarded(take_record, message.data)
+                    continue
                 if message.run == work.run and message.final:
                     return message
                 if message.run == work.run:

@@ -9,12 +9,14 @@ import asyncio
 import contextvars
 import traceback
 from collections.abc import Awaitable, Callable
+from time import perf_counter_ns
 from typing import Any
 
 from holdfast.domain import codec
 from holdfast.domain.outcome import Failed, JobError, Outcome, Released, Succeeded, error_of, outcome_of
 from holdfast.domain.secret import secrets_in
 from holdfast.errors import PayloadError
+from holdfast.worker.current import RUNNING
 from holdfast.worker.desk import Run
 
 Call = Callable[[Run, Callable[[Run], Any]], Outcome]
@@ -27,24 +29,37 @@ UNREADABLE = Failed(JobError("UnreadableError", "what its code raised cannot be 
 
 
 def call(run: Run, context: Callable[[Run], Any]) -> Outcome:
-    """A plain function, in this thread."""
+    """A plain function, in this thread, in a copy of its context."""
+    before = RUNNING.set(run)
     try:
         args, kwargs = _load(run, context)
         try:
-            value = contextvars.copy_context().run(run.task.fn, *args, **kwargs)
+            began = perf_counter_ns()
+            try:
+                value = contextvars.copy_context().run(run.task.fn, *args, **kwargs)
+            finally:
+                run.micros = (perf_counter_ns() - began) // 1000
             return returned(run, value)
         except BaseException as error:
             return raised(error, run)
     except BaseException as error:
         return broken(error)
+    finally:
+        RUNNING.reset(before)
 
 
 async def acall(run: Run, context: Callable[[Run], Any]) -> Outcome:
-    """A coroutine function, in this event loop; cancelling it is how it is stopped."""
+    """A coroutine function, in this event loop, in an asyncio task of its own; cancelling it is how it is stopped."""
+    RUNNING.set(run)
     try:
         args, kwargs = _load(run, context)
         try:
-            return returned(run, await run.task.fn(*args, **kwargs))
+            began = perf_counter_ns()
+            try:
+                value = await run.task.fn(*args, **kwargs)
+            finally:
+                run.micros = (perf_counter_ns() - began) // 1000
+            return returned(run, value)
         except asyncio.CancelledError as error:
             if run.stopping is not None:
                 return INTERRUPTED

@@ -10,9 +10,11 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.domain.job import Claimed
+from holdfast.worker.child_log import levels
 
 FRAME_BYTES_MAX: Final = 64 * 1024 * 1024
 STOP: Final = b""
+LOGGED: Final = "logged"
 _LENGTH_BYTES: Final = 4
 
 
@@ -33,6 +35,7 @@ class Setup(msgspec.Struct, frozen=True):
     path: list[str]
     argv: list[str]
     pythonpath: str | None
+    log_levels: dict[str, int]
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -43,7 +46,10 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Message(msgspec.Struct, frozen=True):
-    """About a job: `began` if it has a timeout, `gathered` on its way (a `Gathered`), `ended` at its end (an `Outcome`)."""
+    """About a job: `began`, `gathered` on its way (a `Gathered`), `ended` at its end (an `Outcome`, and how long its code ran).
+
+    About any or none: `logged`, a record of the log.
+    """
 
     run: int
     kind: str
@@ -55,7 +61,7 @@ class Message(msgspec.Struct, frozen=True):
 
 
 def setup() -> bytes:
-    return msgspec.json.encode(Setup(import_path(), sys.argv, os.environ.get("PYTHONPATH")))
+    return msgspec.json.encode(Setup(import_path(), sys.argv, os.environ.get("PYTHONPATH"), levels()))
 
 
 def import_path() -> list[str]:

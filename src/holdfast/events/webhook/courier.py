@@ -19,6 +19,7 @@ from holdfast.domain.callback import CALLBACK_DELAYS, place_of
 from holdfast.domain.delivery import ATTEMPTED
 from holdfast.domain.outcome import Fatal, RetryAfter, Snooze
 from holdfast.domain.retry import Retry
+from holdfast.domain.sanitize import one_line
 from holdfast.errors import SettingError
 from holdfast.events.webhook.address import Allowed, judge
 from holdfast.events.webhook.endpoints import Endpoints, Resting
@@ -65,7 +66,7 @@ class Courier:
         try:
             judge(url, allowed, self.resolve)
         except Unresolved as error:
-            log.info("a callback was accepted without a look at its address: %s", error)
+            log.info("a callback was accepted without a look at its address: %s", one_line(str(error)))
             return
         if len(self._checked) >= _CHECKED_MAX:
             self._checked.clear()

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import psycopg
 
+from holdfast.domain.sanitize import one_line
 from holdfast.errors import HoldfastError
 from holdfast.store.postgres.notifier import CHANNEL, FOLLOWERS_CHANNEL
 from holdfast.store.postgres.schema import Raw
@@ -149,7 +150,7 @@ class Listener:
         return False
 
     def _lose(self, raw: Raw, error: Exception) -> None:
-        log.debug("nobody tells of commits (%s); looking every second until that is better", error)
+        log.debug("nobody tells of commits (%s); looking every second until that is better", one_line(str(error)))
         if self._watched is not None:
             self._poll.unregister(self._watched)
             self._watched = None
@@ -200,7 +201,7 @@ class Listener:
             self._ask(trial)
         except (psycopg.Error, HoldfastError) as error:
             level = logging.DEBUG if self._failures else logging.WARNING
-            log.log(level, "nobody tells of commits (%s); looking every second until that is better", error)
+            log.log(level, "nobody tells of commits (%s); looking every second until that is better", one_line(str(error)))
             self._trial = None
             self._fail()
         else:
