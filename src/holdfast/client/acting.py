@@ -1,4 +1,4 @@
-"""Moves that somebody asks for: cancel, retry, skip, delete, prune.
+"""Moves by request: cancel, retry, skip, delete, prune.
 
 With `event_count` a move is made only if the job has so many events, as when the caller looked at it; else it is `Changed`.
 """
@@ -18,7 +18,7 @@ from holdfast.store.op import Op, Operation
 
 class Acting(ClientPart):
     def cancel(self, id: str | Job, reason: str = "cancelled by request", *, event_count: int | None = None) -> Job:
-        """End the job now, running or not: a running one is told to stop, and nothing it still does counts."""
+        """End the job now, running or not: a running one is asked to stop, and nothing that it still reports is written."""
         return self._database.write(self._cancel(id, reason, event_count))
 
     async def acancel(self, id: str | Job, reason: str = "cancelled by request", *, event_count: int | None = None) -> Job:

@@ -88,7 +88,7 @@ class Enqueueing(ClientPart):
             return batch
 
     def _goes_on(self, chunk: list[NewJob]) -> bool:
-        """Whether more is likely to come, and may be made meanwhile: somebody else's connection is for one thread."""
+        """Whether more is likely to come, and may be made meanwhile: a caller's connection is for one thread."""
         return self._app is None and len(chunk) >= ENQUEUE_BATCH_MAX
 
     def _enqueue_one(self, job: NewJob) -> Operation[tuple[Accepted, Job | None]]:

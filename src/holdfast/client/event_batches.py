@@ -1,4 +1,4 @@
-"""Following in lots: what there is, many events at a time, and word of it when there is nothing for a while.
+"""Following in lots: what there is, many events at a time, and an empty one when there was nothing for a while.
 
 For who passes events on, as a stream over HTTP does: the same steps as of `following`, taken by a coroutine that must not wait
 longer than it was told to.

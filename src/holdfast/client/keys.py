@@ -1,4 +1,4 @@
-"""API keys: who may ask over HTTP."""
+"""API keys: credentials for the HTTP API."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Keys(ClientPart):
         return await self._database.awrite(_adding(name, scope, queues, expires))
 
     def revoke_key(self, prefix: str | ApiKey) -> ApiKey:
-        """Let nobody in by this key any more: servers notice within a minute, open streams too."""
+        """Refuse this key from now on: servers do so within a minute, in open streams too."""
         return self._database.write(_revoking(prefix))
 
     async def arevoke_key(self, prefix: str | ApiKey) -> ApiKey:

@@ -1,4 +1,4 @@
-"""What every part of the client has: a way to the database, the tasks, and word of commits."""
+"""What every part of the client has: the database, the tasks, and the feed of commits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ClientPart:
         self._registry = registry
         self._feed = feed
         self.courier: Courier = Courier() if app is None else app.courier
-        """Who judges callbacks, and delivers them."""
+        """Checks callbacks, and delivers them."""
         self._app = app
         """Set where the door is the caller's own connection: the app that this client is part of."""
 

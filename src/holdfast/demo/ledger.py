@@ -31,7 +31,7 @@ def done(ctx: Context) -> None:
 
 
 def worker() -> str:
-    """Who runs this: the name that the stage gave to the process."""
+    """The name that the stage gave to this process."""
     return os.environ.get(WORKER_VARIABLE, "")
 
 

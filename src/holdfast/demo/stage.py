@@ -39,7 +39,7 @@ class Stage:
         self.workers[name] = self._start(name, "holdfast", *_COMMAND, "--name", name)
 
     def start_page(self) -> None:
-        """Its address answers from now on: who comes before the page does waits a moment. Without the extra there is none."""
+        """Its address answers from now on: a request waits until the page runs. Without the extra there is none."""
         if any(find_spec(name) is None for name in ("fastapi", "uvicorn")):
             return
         with socket.create_server(("127.0.0.1", 0)) as bound:
@@ -73,7 +73,7 @@ class Stage:
         _stop(*self.workers.values(), *([self._page] if self._page else []))
 
     def died(self) -> str | None:
-        """The name of a worker that ended although nobody killed it."""
+        """The name of a worker that ended although the demo did not kill it."""
         return next(
             (name for name, worker in self.workers.items() if name not in self.killed and worker.poll() is not None), None
         )

@@ -1,1 +1,1 @@
-"""Who is told: following what happens, without asking the store once per follower."""
+"""Followers of events and counters: any number of them cost the store one query."""

@@ -92,7 +92,7 @@ class Counting:
                 try:
                     self._count()
                 except StoreUnavailable:
-                    pass  # who asks is told
+                    pass  # the next question raises it
                 except Exception:
                     log.exception("events could not be counted; they are tried again")
             pause = max(BEAT_SECONDS, REST * (time.monotonic() - began))

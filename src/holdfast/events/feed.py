@@ -33,7 +33,7 @@ Span = tuple[str, int, int]
 
 
 class Watched:
-    """A job that somebody follows: what was last seen of it, and up to which number its events were given out."""
+    """A job with followers: what was last seen of it, and up to which number its events were given out."""
 
     __slots__ = ("count", "followers", "given", "id", "state")
 
@@ -48,7 +48,7 @@ class Watched:
         return any(not (follower.silent or follower.behind) for follower in self.followers)
 
     def move(self, count: int, state: State | None, events: list[Event]) -> list[Follower]:
-        """It has so many events now, of which these were not given out yet; who has to be told."""
+        """It has so many events now, of which these were not given out yet; the followers to wake."""
         self.count, self.state, self.given = count, state, count
         return [follower for follower in self.followers if self._tell(follower, events)]
 
@@ -175,7 +175,7 @@ class Feed:
             yield some, spans
 
     def _unread(self, moved: Moved) -> Span | None:
-        """None also where it is too much: those who want it find that it is missing, and read it themselves."""
+        """None also where it is too much: followers that need it find it missing, and read it themselves."""
         with self._mutex:
             watched = self._jobs.get(moved.seq)
             if watched is None or moved.event_count is None or not watched.is_read_for_somebody:

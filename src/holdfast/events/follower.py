@@ -1,4 +1,4 @@
-"""One who follows: a bounded mailbox, and a way to wait for what comes into it, for a thread or for a coroutine.
+"""A follower: a bounded mailbox, and a way to wait for what comes into it, for a thread or for a coroutine.
 
 Who does not keep up is `behind`: nothing more is put into its mailbox, and it reads from the store what it missed.
 """

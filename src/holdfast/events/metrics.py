@@ -1,4 +1,4 @@
-"""What Prometheus is told: what the events add up to, and how the store stands at the moment of asking."""
+"""The metrics for Prometheus: counts of events, and the state of the store at the moment of the request."""
 
 from __future__ import annotations
 

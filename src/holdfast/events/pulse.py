@@ -20,7 +20,7 @@ GAP_BEATS: Final = 5.0
 """A beat is followed by a pause that is so many times as long: few followers are told at once, many cost no more."""
 WAIT_SECONDS: Final = 1.0
 LOOK_SECONDS: Final = 5.0
-"""The longest between two beats: word of a commit may be lost."""
+"""The longest between two beats: a notification may be lost."""
 IDLE_SECONDS: Final = 10.0
 RETRY_SECONDS: Final = (0.05, 2.0)
 
@@ -68,7 +68,7 @@ class Pulse:
             watcher.nudge()
 
     def close(self) -> None:
-        """The thread goes now, if nobody needs it; it comes back with the next who does."""
+        """The thread ends now if nothing needs it; the next follower starts it again."""
         if self.is_inherited:
             return
         with self._mutex:

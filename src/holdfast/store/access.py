@@ -24,7 +24,7 @@ class Stored(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """Good until `expires_at`, for the key's holder; without a key, for whoever needs none."""
+    """Valid until `expires_at`, with the rights of the key; without a key, where no key is required."""
 
     prefix: str | None
     job: str | None
@@ -75,7 +75,7 @@ def add_key(
 
 
 def revoke_key(moment: Moment, prefix: str) -> Op[ApiKey]:
-    """Nobody can use it any more, nor what it was exchanged for. To revoke it again changes nothing."""
+    """From now on the key is refused, and so are its sessions and tickets. To revoke it again changes nothing."""
     yield Statement("revoke_api_key", {"now": moment.now, "prefix": prefix})
     yield Statement("drop_passes", {"prefix": prefix})
     found = yield from key(prefix)

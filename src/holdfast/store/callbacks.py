@@ -1,4 +1,4 @@
-"""Telling of a job's end is a job itself, enqueued in the transaction of that end: there is never the one without the other."""
+"""A callback is delivered by a job, which is enqueued in the transaction that ends the first: both are committed, or neither."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from holdfast.store.op import Moment, Op, Statement, json_of
 def announce(moment: Moment, ended: Mapping[int, Hidden]) -> Op[None]:
     """For jobs that have just ended, by their seqs; those without a callback are passed over.
 
-    The message's id is the new job's id, so that one ending cannot be told twice by mistake.
+    The message's id is the new job's id, so that one end cannot be announced twice by mistake.
     """
     jobs = yield from _ended(ended)
     if not jobs:
@@ -65,7 +65,7 @@ def _telling(moment: Moment, job: Ended, hidden: Hidden, id: str) -> Statement:
 
 
 def _tries() -> int:
-    """As many as the schedule has. A mistake in it is told by those who deliver: a job must not fail to end because of it."""
+    """As many as the schedule has. A mistake in it is reported at delivery: a job must not fail to end because of it."""
     try:
         return 1 + len(delays_of(os.environ.get(DELAYS_VARIABLE, "")))
     except SettingError:

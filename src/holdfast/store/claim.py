@@ -67,7 +67,7 @@ class Cursor(msgspec.Struct, frozen=True):
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """Who claims: a registered worker, and how long its leases last, in microseconds."""
+    """The claiming worker, which is registered, and how long its leases last, in microseconds."""
 
     worker: int
     name: str

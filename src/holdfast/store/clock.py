@@ -1,4 +1,4 @@
-"""Two times: the wall's, for people and schedules, and one that nobody can set, for leases.
+"""Two clocks: the wall clock, for people and schedules, and one that cannot be set, for leases.
 
 A lease must not end because somebody set the clock, and must end if the machine slept through it. The tick
 starts again at every boot, and differs between time namespaces: a stored tick means something only beside the name of both.

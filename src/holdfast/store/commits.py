@@ -28,7 +28,7 @@ JOIN_SECONDS: Final = 0.001
 
 
 class Commits:
-    """Those who wait for a commit.
+    """The callers that wait for a commit.
 
     alone       commits one operation, and answers with its value.
     commit      given a batch, answers all of its entries: none may be left undone, whatever it raises.
@@ -47,7 +47,7 @@ class Commits:
         self.forget()
 
     def forget(self) -> None:
-        """Nobody waits any more: in a forked child, which has none of the threads that did."""
+        """Forget all waiting callers: a forked child has none of their threads."""
         self.mutex = threading.Lock()
         self.busy = threading.Lock()
         self.waiting: list[Entry[Any]] = []
@@ -62,7 +62,7 @@ class Commits:
 
     @contextmanager
     def paused(self, seconds: float = -1) -> Iterator[bool]:
-        """Nobody commits meanwhile. False: a commit goes on for longer than that, or in the thread that asks."""
+        """No commit runs meanwhile. False: one goes on for longer than that, or in the calling thread."""
         paused = False
         try:
             if self._leader != threading.get_ident():
@@ -88,7 +88,7 @@ class Commits:
             self._hand_on()
 
     def is_alone(self) -> bool:
-        """True, and the lead is the caller's, if nobody writes or waits, nor was the last commit one for many."""
+        """True, and the caller leads, if no other caller writes or waits and the last commit was not shared."""
         with self.mutex:
             if self._leading or self.waiting or self._batch or self._crowd > 1:
                 return False
@@ -121,7 +121,7 @@ class Commits:
         return await entry.future
 
     def join(self, entry: Entry[Any]) -> bool:
-        """Wait with the others; True if there is nobody to lead them yet, so that this one has to."""
+        """Wait with the others; True if no caller leads yet, so that this one has to."""
         with self.mutex:
             self.waiting.append(entry)
             if self._missing:
@@ -134,7 +134,7 @@ class Commits:
             return True
 
     def _take_over(self, entry: Entry[Any]) -> None:
-        """It has waited for long: it leads if nobody does."""
+        """It has waited for long: it leads if no other does."""
         with self.mutex:
             if not self.busy.locked():
                 self._leading = entry.leads = True
@@ -165,7 +165,7 @@ class Commits:
     def lead_elsewhere(self) -> None:
         try:
             self._elsewhere(self._lead)
-        except RuntimeError:  # no thread is to be had, and somebody has to
+        except RuntimeError:  # no thread can be started: this one leads
             self._lead()
 
     def _lead(self) -> None:
@@ -198,7 +198,7 @@ class Commits:
             self._afterwards()
 
     def _await_crowd(self) -> None:
-        """Those who were answered by the last commit are about to come back: a moment lets them share this one."""
+        """Callers that the last commit answered are about to write again: a short wait lets them share this one."""
         with self.mutex:
             self._missing = max(0, self._crowd - len(self.waiting))
             wait = self._missing > 0
@@ -230,11 +230,11 @@ class Entry(ABC, Generic[T]):
 
     @abstractmethod
     def wake(self) -> None:
-        """Tell the caller that it is done. Never raises, however often it is called: the others must be told too."""
+        """Wake the caller: it is done. Never raises, however often it is called: the others must be woken too."""
 
     @abstractmethod
     def inherit(self) -> None:
-        """Tell the caller that it leads now."""
+        """Wake the caller: it leads now."""
 
 
 class ThreadEntry(Entry[T]):

@@ -1,4 +1,4 @@
-"""What the feed of all jobs adds up to since somebody last looked: added up by the database, for there may be very much of it."""
+"""How many events of each kind and lane there are since a cursor; counted by the database, for there may be very many."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.store.op import Op, Statement
 
 
 class EventCount(msgspec.Struct, array_like=True, frozen=True):
-    """So many events of a kind in a lane; the order of fields is the order in `feed_sums.sql`."""
+    """So many events of a kind in a lane; the order of fields is that of `event_counts.sql`."""
 
     lane: int
     kind: str

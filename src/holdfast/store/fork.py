@@ -12,7 +12,7 @@ WAIT_SECONDS: Final = 5.0
 
 
 class ForkAware:
-    """A store that is told of forks, as long as it exists."""
+    """A store that must act on a fork, as long as it exists."""
 
     def __init__(self) -> None:
         _stores.add(self)

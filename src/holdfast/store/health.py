@@ -1,4 +1,4 @@
-"""Is claiming stalled: does a job wait although somebody who should take it has room, or because there is nobody?
+"""Is claiming stalled: does a job wait although a worker of its queue has free slots, or because no such worker lives?
 
 Cheap whatever the backlog, for it is asked every few seconds: only the first in line of each lane is looked at.
 """
@@ -23,7 +23,7 @@ class NextReady(NamedTuple):
 
 
 class WorkerLoad(NamedTuple):
-    """A living worker; a job that somebody claimed by hand counts as one that has all it can do."""
+    """A living worker; a job that was claimed by hand counts as a worker without free slots."""
 
     name: str
     by_hand: bool
@@ -39,7 +39,7 @@ class Snapshot(NamedTuple):
     heads: list[NextReady]
     duties: list[WorkerLoad]
     overdue_seconds: float
-    """For how long a scheduled job is due that nobody has made ready."""
+    """For how long a scheduled job is due that was not made ready."""
 
     @property
     def workers(self) -> list[WorkerLoad]:
@@ -55,7 +55,7 @@ class Stall(NamedTuple):
 
 
 def standing(moment: Moment) -> Op[Snapshot]:
-    # Who has room is asked first: what then still waits has done so beside that room.
+    # Free slots are read first: a job that is ready afterwards has waited beside them.
     rows = yield Statement("worker_loads", moment.clocks)
     duties = [WorkerLoad(name, bool(by_hand), _queues(queues), slots, running) for name, by_hand, queues, slots, running in rows]
     heads = [
@@ -69,7 +69,7 @@ def standing(moment: Moment) -> Op[Snapshot]:
 def stalls(found: Snapshot, seconds: float, tasks: Collection[str] | None = None) -> list[Stall]:
     """What has waited for longer than this without a good reason; of these tasks only, where they are given.
 
-    That everybody who serves its queue is busy is a good reason: jobs may take hours.
+    That all workers of its queue are busy is a good reason: jobs may take hours.
     """
     return [*_unpromoted(found, seconds), *_unclaimed(found, seconds, tasks)]
 

@@ -95,7 +95,7 @@ def leave(found: Found, notice: str = "") -> Op[None]:
 
 
 def end(moment: Moment, found: Found, verb: str, reason: str, callback: Hidden | None) -> Op[None]:
-    """A job in any state that allows it is cancelled or skipped, whoever runs it."""
+    """A job in any state that allows it is cancelled or skipped, also while a worker runs it."""
     change = Change(verb, result_of(found.state, verb), reason=reason, data={"reason": reason})
     yield from leave(found, notice=change.state)
     if found.event_count == 1:  # it never moved, and has no row of `job_state` yet

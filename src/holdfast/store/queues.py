@@ -27,7 +27,7 @@ def queues() -> Op[list[Queue]]:
 
 
 def stats_of(may_see: Callable[[str], bool]) -> Op[Counts]:
-    """Task -> state -> how many jobs, in the queues that somebody may see."""
+    """Task -> state -> how many jobs, in the queues that `may_see` allows."""
     counts: Counts = {}
     for queue, task, state, jobs in (yield Statement("queues")):
         if state is not None and may_see(queue):

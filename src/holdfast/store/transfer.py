@@ -37,7 +37,7 @@ class Endpoint(Protocol):
         """Tells this database from every other, whatever it is called."""
 
     def frozen(self) -> AbstractContextManager[None]:
-        """While this lasts nobody else can write to it."""
+        """Within it no other connection can write to this database."""
 
     def busy(self, alive_since: int) -> tuple[int, list[str]]:
         """How many jobs are running, and which workers have given a sign of life since then."""
@@ -68,7 +68,7 @@ class Transferred(NamedTuple):
 
 
 Tell = Callable[[str, int, int], None]
-"""Told of a table, how many of its rows are equal now, and how many there are."""
+"""Called with a table, how many of its rows are equal now, and how many there are."""
 
 
 def transfer(source: Endpoint, target: Endpoint, tell: Tell | None = None) -> Transferred:

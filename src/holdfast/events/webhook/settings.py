@@ -1,4 +1,4 @@
-"""How callbacks are delivered, as the environment says: secrets, whom one may call, and when it is tried again."""
+"""How callbacks are delivered, as the environment says: secrets, addresses that may be called, and the delays between tries."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def secrets_of(text: str) -> tuple[bytes, ...]:
 
 
 def headers_of(secrets: Sequence[bytes], message: str, timestamp: int, body: bytes) -> dict[str, str]:
-    """The three headers by which a receiver knows who sent this, that it is whole, and whether it came before."""
+    """The three headers by which a receiver checks the sender, that the message is whole, and whether it is a repetition."""
     signed = b"%s.%d.%s" % (message.encode(), timestamp, body)
     signatures = [base64.b64encode(hmac.digest(secret, signed, hashlib.sha256)).decode() for secret in secrets]
     return {

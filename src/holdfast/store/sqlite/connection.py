@@ -53,7 +53,7 @@ class Connection:
         return [self.run(statement) for statement in statements]
 
     def execute(self, statement: Statement) -> list[Row]:
-        """One statement, of which no probe is told."""
+        """One statement, without a call of the probe."""
         verb, parameters = statement
         sql = self._sql[verb]
         given = sql.values(parameters)

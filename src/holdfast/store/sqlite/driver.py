@@ -310,7 +310,7 @@ class SqliteStore(ForkAware):
         return await asyncio.wrap_future(self._threads.submit(lambda: self.read(operation)))
 
     def answer_within(self, seconds: float) -> None:
-        """A file has nobody who could fall silent."""
+        """A file has no server that could fall silent."""
 
     def watcher(self, follows: bool = False) -> StoreWatcher:
         """Waits for commits of other processes and of this one, whatever they bring."""

@@ -1,4 +1,4 @@
--- Somebody else may be adding the same: then we wait for that, and get theirs.
+-- Another transaction may be adding the same lane: then this one waits for it, and gets that lane.
 INSERT INTO {schema}.lane (queue, task) VALUES (:queue::text, :task::text)
     ON CONFLICT (queue, task) DO UPDATE SET queue = excluded.queue
 RETURNING lane

@@ -1,4 +1,4 @@
--- In order, so that two who add to the same ones wait for each other and not in a circle.
+-- In order, so that two transactions that add to the same rows do not deadlock.
 INSERT INTO {schema}.meter AS known (day, lane, name, amount)
 SELECT spent.value ->> 0, (spent.value ->> 1)::integer, spent.value ->> 2, (spent.value ->> 3)::double precision
   FROM jsonb_array_elements(:spent::jsonb) AS spent (value)

@@ -1,6 +1,6 @@
 -- Takes the jobs that were offered, and still are locked, at these :places; counts the attempt, leases them, records that they have
--- started, and gives them out, in no order: what take_ready, start_jobs, lease_jobs, record_started and claimed do elsewhere, where
--- a look-up costs less than here. A job that never moved has no row in `moved`; nobody else can write one meanwhile, for that takes the
+-- started, and gives them out, in no order: what take_ready, start_jobs, add_claims, record_started and claimed do on SQLite, where
+-- a look-up costs less than here. A job that never moved has no row in `job_state`; no other transaction can write one: that takes the
 -- job's row of `ready`. `leases` is {lane: microseconds}, :event_prefix is JSON without its end, {"worker":"…","attempt": — which is
 -- cheaper than building an object for every row. (OFFSET 0: by its number, one by one, whatever the planner thinks of the tables.)
 WITH alive AS MATERIALIZED (SELECT id FROM {schema}.worker WHERE id = :worker::bigint FOR KEY SHARE),

@@ -1,4 +1,4 @@
--- But for those whose holder, or somebody who cancels, is writing at this moment. (OFFSET 0: each by its key, whatever the planner
+-- Without those whose row is locked by their worker or by a cancel. (OFFSET 0: each by its key, whatever the planner
 -- thinks of the tables.)
 SELECT running.seq, running.token, running.lane, worker.name, worker.host, worker.pid, worker.beat_at,
        job_state.attempt, spec.attempts_max, spec.callback, spec.id

@@ -1,5 +1,5 @@
 -- The oldest of them, as many as have :events_max events together, but at least one: a batch must not last for long.
--- Those on whose key somebody is deciding are left for later: that one may be waiting for the job.
+-- Jobs whose key is locked are left for later: the transaction that holds it may be waiting for the job.
 WITH old AS MATERIALIZED (
     SELECT seq, finished_at FROM {schema}.finished WHERE finished_at < :before::bigint
      ORDER BY finished_at, seq LIMIT :limit::bigint FOR UPDATE SKIP LOCKED

@@ -1,4 +1,4 @@
--- The row of the narrow table that the job is in: nobody else can move the job then. None comes back if somebody just did.
+-- The row of the narrow table that the job is in: no other transaction can move the job then. No row comes back if one just did.
 WITH seen AS MATERIALIZED (
     SELECT seq, state, lane, priority, run_after, finished_at FROM {schema}.job WHERE id = :id::text
 ),

@@ -1,2 +1,2 @@
--- The first of 4096 numbers that nobody else is given.
+-- The first of 4096 numbers that no other transaction gets.
 SELECT nextval('{schema}.job_seq')

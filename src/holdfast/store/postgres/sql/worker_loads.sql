@@ -1,4 +1,4 @@
--- Who is alive, by the clock that leases count by: which queues each serves, how many jobs at a time, and how many it has.
+-- The living workers, by the clock that leases count by: which queues each serves, how many jobs at a time, and how many it has.
 SELECT worker.name, worker.by_hand, worker.queues, worker.slots, coalesce(held.jobs, 0)
   FROM {schema}.worker AS worker
   LEFT JOIN (SELECT worker, count(*) AS jobs FROM {schema}.running GROUP BY worker) AS held ON held.worker = worker.id

@@ -1,4 +1,4 @@
--- How many jobs are where, lane by lane; not those that succeeded, who are too many to be counted every few seconds.
+-- How many jobs are where, lane by lane; not those that succeeded, which are too many to be counted every few seconds.
 SELECT lane.queue, lane.task, counted.state, counted.jobs
   FROM (SELECT lane, 'ready' AS state, count(*) AS jobs FROM holdfast_ready GROUP BY lane
         UNION ALL SELECT lane, 'scheduled', count(*) FROM holdfast_scheduled GROUP BY lane

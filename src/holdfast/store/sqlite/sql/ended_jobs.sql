@@ -1,4 +1,4 @@
--- What is told of jobs that have ended, to those who asked to be told.
+-- Ended jobs with a callback: the columns of its message.
 SELECT job.seq, job.id, lane.task, lane.queue, job.state, job.attempt, job.event_count, job.created_at, job.finished_at,
        job.result, job.reason, job.key, job.tags, job.meta, job.callback
   FROM json_each(:seqs) AS wanted
