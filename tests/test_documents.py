@@ -27,6 +27,25 @@ def test_the_program_in_the_readme_prints_what_the_readme_says(tmp_path: Path) -
     assert re.fullmatch(expected, ran.stdout), ran.stdout
 
 
+def test_f6_the_program_in_the_readme_runs_again_a_week_later(tmp_path: Path) -> None:
+    """Its key is for ever, its job's record is kept for seven days."""
+    (program,) = blocks("python")
+    later = program.replace('"sqlite:///jobs.db"', '"sqlite:///jobs.db", clock=ManualClock(datetime.now(UTC) + timedelta(8))')
+    assert later != program
+    (tmp_path / "tasks.py").write_text(program, encoding="utf-8")
+    (tmp_path / "later.py").write_text(f"{LATER}{later}", encoding="utf-8")
+    arguments = [["tasks.py"], ["-c", "import later; assert later.app.prune(7 * 86_400) == 1"], ["later.py"]]
+    said = [
+        subprocess.run([sys.executable, *each], cwd=tmp_path, capture_output=True, text=True, timeout=60) for each in arguments
+    ]
+    assert [each.stderr for each in said] == [""] * 3
+    assert said[0].stdout.startswith("4\n1 enqueued")
+    assert said[-1].stdout == "None\n"
+
+
+LATER = "from datetime import UTC, datetime, timedelta\nfrom holdfast.testing import ManualClock\n"
+
+
 def test_the_program_stands_before_line_40() -> None:
     first_lines = "\n".join(README.splitlines()[:40])
     assert blocks("python")[0].strip().splitlines()[-1] in first_lines

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Conflict, Job, Key, State
+from holdfast import Conflict, Job, JobNotFound, Key, State
 from tests.conformance.world import World
 
 SCOPES = ("forever", "active", 60.0)
@@ -112,7 +112,7 @@ def test_a_key_that_lasts_forever_outlives_its_pruned_job(store: World, state: S
     assert store.app.prune(5) == 1
     again = keyed(store, 2)
     assert (again.id, again.state, again.created, again.task) == (first.id, state, False, "add")
-    assert store.app.get(first.id) is None
+    assert (store.get(first.id).state, store.get(first.id).pruned) == (state, True)
     found = store.app.find(("client-7", "req"))
     assert found is not None
     assert (found.id, found.state) == (first.id, state)
@@ -233,3 +233,32 @@ def test_sixty_four_callers_of_one_key_get_one_job(store: World) -> None:
     assert len(ids) == 64
     assert len(set(ids)) == 1
     assert store.app.stats() == {"add": {"ready": 1}}
+
+
+def test_f6_a_job_that_was_pruned_is_what_its_key_remembers_however_it_is_asked_for(store: World) -> None:
+    job = store.add.using(key=Key("once")).enqueue(1)
+    other = store.add.enqueue(1)
+    while lease := store.app.claim():
+        store.app.finish(lease, 2)
+    store.clock.advance(8 * 86_400)
+    assert store.app.prune(7 * 86_400) == 2
+    again = store.add.using(key=Key("once")).enqueue(1)
+    found = [again, store.app.find(Key("once")), store.app.get(job.id), store.app.wait(job.id, timeout=5)]
+    for each in found:
+        assert each is not None
+        assert (each.id, each.task, each.state, each.pruned, each.result, each.created) == (
+            job.id, "add", "succeeded", True, None, False,
+        )  # fmt: skip
+    assert list(store.app.events(job.id)) == list(store.app.events(job.id, follow=True)) == []
+    assert store.app.get(other.id) is None
+    with pytest.raises(JobNotFound):
+        store.app.wait(other.id, timeout=5)
+
+
+def test_f6_an_id_that_was_given_again_is_the_new_job(store: World) -> None:
+    store.add.using(key=Key("old"), id="mine").enqueue(1)
+    store.app.finish(store.claim(), 2)
+    store.clock.advance(10)
+    assert store.app.prune(5) == 1
+    store.add.using(id="mine").enqueue(5)
+    assert (store.get("mine").state, store.get("mine").pruned) == ("ready", False)

@@ -54,6 +54,9 @@ def _facts(job: Job, chars_max: int | None) -> Iterator[tuple[str, str | Text]]:
     yield "task", job.task
     yield "queue", f"{job.queue}, priority {job.priority}"
     yield "state", Text.assemble(styled(job.state), f", attempt {job.attempt} of {job.attempts_max}")
+    if job.pruned:
+        yield "pruned", "its result, events and errors were removed; its key lives on"
+        return
     yield from _times(job)
     yield "arguments", _value(stored_text(job.shown_arguments), chars_max)
     if job.result_json is not None:

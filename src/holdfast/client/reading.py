@@ -17,7 +17,7 @@ from holdfast.task import Task
 
 class Reading(ClientPart):
     def get(self, id: str | Job) -> Job | None:
-        """The job as it is now, or None."""
+        """The job as it is now, or None. Of one that was pruned while its key lives on: how it ended (`job.pruned`)."""
         wanted = id_of(id)
         return self._database.read(lambda _: browse.get(wanted, self._registry.decoders))
 

@@ -166,6 +166,8 @@ class Job(msgspec.Struct, kw_only=True, eq=False):
     """Whether the call that returned this job made it; False: its key had it already, or it was read."""
     same_arguments: bool = True
     """False: the job that has this key was asked for with other arguments."""
+    pruned: bool = False
+    """True: its record was removed by `retention` or `prune`, and its key lives on: id, task and state are all that is left."""
     _decoders: Decoders = _PLAIN
 
     @property

@@ -36,8 +36,12 @@ class Filter(NamedTuple):
 
 
 def get(id: str, decoders: Decoders) -> Op[Job | None]:
+    """The job; of one that was pruned while its key lives on, what the key remembers, as `enqueue` and `find` give it."""
     found = yield Statement("job", {"id": id})
-    return job_of(found[0], decoders) if found else None
+    if found:
+        return job_of(found[0], decoders)
+    holder = yield from _outlived(id)
+    return None if holder is None else job_of_key(holder, decoders)
 
 
 def demand(id: str, decoders: Decoders) -> Op[Job]:
@@ -46,11 +50,12 @@ def demand(id: str, decoders: Decoders) -> Op[Job]:
 
 
 def numbered(id: str, decoders: Decoders) -> Op[tuple[int, Job]]:
-    """The job with its number."""
+    """The job with its number; as `get`."""
     found = yield Statement("job", {"id": id})
-    if not found:
-        raise JobNotFound(f"there is no job {show(id)}; it may have been deleted or pruned")
-    return found[0][0], job_of(found[0], decoders)
+    if found:
+        return found[0][0], job_of(found[0], decoders)
+    holder = yield from _demand_outlived(id)
+    return holder.seq, job_of_key(holder, decoders)
 
 
 def find(moment: Moment, key: Key, decoders: Decoders) -> Op[Job | None]:
@@ -123,7 +128,7 @@ def log(id: str, after: int, limit: int = EVENTS_PAGE_MAX) -> Op[Log]:
     """A place beyond the last event is the last event: a number of another job's, or of a log that was longer once."""
     found = yield Statement("job_log", {"id": id})
     if not found:
-        raise JobNotFound(f"there is no job {show(id)}; it may have been deleted or pruned")
+        return Log((yield from _demand_outlived(id)).seq, [], 0, ended=True)
     seq, created_at, scheduled_for, count, state = found[0]
     after = min(after, count)
     first = [first_event(id, created_at, scheduled_for)] if after < 1 else []
@@ -170,6 +175,18 @@ def work_left(lanes: Sequence[int]) -> Op[tuple[bool, bool]]:
     """Whether anything is ready, and whether anything is running, in these lanes."""
     ready, running = (yield Statement("work_left", {"lanes": json_of(list(lanes))}))[0]
     return bool(ready), bool(running)
+
+
+def _outlived(id: str) -> Op[Holder | None]:
+    found = yield Statement("outlived_key", {"id": id})
+    return Holder(*found[0][1:]) if found else None
+
+
+def _demand_outlived(id: str) -> Op[Holder]:
+    holder = yield from _outlived(id)
+    if holder is None:
+        raise JobNotFound(f"there is no job {show(id)}; it may have been deleted or pruned")
+    return holder
 
 
 def _seq(id: str) -> Op[int]:

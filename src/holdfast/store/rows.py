@@ -84,6 +84,8 @@ def job_of_key(holder: Holder, decoders: Decoders) -> Job:
         attempts_max=0,
         token=0,
         created_at=moment_of(holder.created_at),
+        event_count=0,
+        pruned=True,
         _decoders=decoders,
     )
 

@@ -169,6 +169,7 @@ CREATE TABLE {schema}.key (
 ) WITH (fillfactor = 80);
 
 CREATE INDEX key_outlived ON {schema}.key (until) WHERE ended IS NOT NULL AND until IS NOT NULL;
+CREATE INDEX key_of_pruned ON {schema}.key (id) WHERE ended IS NOT NULL;
 
 CREATE TABLE {schema}.tag (
     seq bigint NOT NULL,

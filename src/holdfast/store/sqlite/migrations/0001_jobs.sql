@@ -144,6 +144,7 @@ CREATE TABLE holdfast_key (
 ) WITHOUT ROWID;
 
 CREATE INDEX holdfast_key_outlived ON holdfast_key (until) WHERE ended IS NOT NULL AND until IS NOT NULL;
+CREATE INDEX holdfast_key_of_pruned ON holdfast_key (id) WHERE ended IS NOT NULL;
 
 CREATE TABLE holdfast_tag (
     tag TEXT NOT NULL,
