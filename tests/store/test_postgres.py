@@ -837,3 +837,23 @@ def test_what_is_prepared_stays_so_after_a_rollback() -> None:
         enqueue(app)
         assert store._prepares
         assert all(writer._connection is None or writer._connection.pipes for writer in store._writers)
+
+
+def test_h2_a_connection_that_the_server_ended_is_told_of_in_the_servers_words(app: Holdfast, url: str) -> None:
+    """libpq would say how it noticed: that it was "not in pipeline mode", or that the server closed the connection."""
+    app.migrate()
+    told: list[str] = []
+
+    def ended(moment: Moment) -> Op[None]:
+        yield Statement("notices", {"worker": 1})
+        if told:
+            return
+        kill_connections(url)
+        try:
+            yield Statement("notices", {"worker": 1})
+        except psycopg.Error as error:
+            told.append(f"{type(error).__name__}: {error}")
+            raise
+
+    app.store.write(ended)
+    assert told == ["AdminShutdown: terminating connection due to administrator command"]

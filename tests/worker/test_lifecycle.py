@@ -207,18 +207,68 @@ def test_arguments_that_end_the_program_end_the_run(app: Holdfast, kind: str, mo
     assert (read(app, job).state, read(app, job).error) == ("failed", "SystemExit: not this page")
 
 
-def test_an_exit_in_a_task_of_a_job_ends_the_worker_in_order(app: Holdfast) -> None:
+@pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.parametrize("error", [SystemExit(4), KeyboardInterrupt()])
+def test_m11_an_exit_in_a_task_of_a_job_is_that_jobs_failure(app: Holdfast, waits: bool, error: BaseException) -> None:
+    begun = threading.Event()
+
     @app.task
     async def careless() -> None:
         async def leave() -> None:
+            begun.set()
+            raise error
+
+        started = asyncio.create_task(leave())
+        if waits:
+            await asyncio.gather(started)
+        await asyncio.Event().wait()
+
+    @app.task
+    async def innocent() -> str:
+        while not begun.is_set():
+            await asyncio.sleep(0.005)  # blocks on purpose: it runs while the other exits
+        return "done"
+
+    other, job = innocent.enqueue(), careless.enqueue()
+    with working(app.worker()) as thread:
+        found = app.wait(job.id, timeout=LONG)
+        assert app.wait(other.id, timeout=LONG).result == "done"
+        assert app.wait(innocent.enqueue().id, timeout=LONG).result == "done"
+    assert thread.error is None
+    assert (found.state, found.attempt, (found.error or "").split(":")[0]) == ("failed", 1, type(error).__name__)
+    assert (kinds(app, other), registered(app)) == (["enqueued", "started", "succeeded"], 0)
+
+
+def test_m11_an_exit_in_a_task_that_a_job_left_behind_is_logged(app: Holdfast, caplog: pytest.LogCaptureFixture) -> None:
+    ended, raising = threading.Event(), threading.Event()
+
+    @app.task
+    async def careless() -> str:
+        async def leave() -> None:
+            while not ended.is_set():
+                await asyncio.sleep(0.005)  # blocks on purpose: until its job has ended
+            raising.set()
             raise SystemExit(4)
 
-        await asyncio.gather(asyncio.create_task(leave()))
+        left.append(asyncio.create_task(leave()))
+        return "done"
 
-    job = careless.using(attempts=1).enqueue()
-    with pytest.raises(SystemExit, match="4"):
-        app.worker().run()
-    assert (read(app, job).state, registered(app)) == ("failed", 0)
+    @app.task
+    async def fine() -> str:
+        return "fine"
+
+    left: list[asyncio.Task[None]] = []
+    job = careless.enqueue()
+    with working(app.worker()) as thread:
+        assert app.wait(job.id, timeout=LONG).result == "done"
+        ended.set()
+        assert raising.wait(LONG)
+        assert app.wait(fine.enqueue().id, timeout=LONG).result == "fine"
+    assert thread.error is None
+    assert (
+        f"job {job.id} ({job.task}), which has ended, left a task behind that raised SystemExit(4); the worker goes on"
+        in caplog.messages
+    )
 
 
 def registered(app: Holdfast) -> int:

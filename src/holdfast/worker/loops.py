@@ -13,8 +13,10 @@ import logging
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, Final
@@ -28,7 +30,22 @@ log = logging.getLogger("holdfast.worker")
 
 Heard = Callable[[signal.Signals], None]
 
+Strayed = Callable[[Run | None, BaseException], None]
+
+_running: Final[ContextVar[Run | None]] = ContextVar("holdfast_running", default=None)
+"""In a job's task, and in all that its code starts."""
 _EAGER: Final[dict[str, Any]] = {"eager_start": True} if sys.version_info >= (3, 12) else {}
+
+
+class JobTask(asyncio.Task[None]):
+    """Tells a cancellation by the job's own code from one by others: by a loop that shuts down, for example."""
+
+    run: Run | None = None
+
+    def cancel(self, msg: Any = None) -> bool:
+        if self.run is not None and self.run.verdict is None and _running.get() is not self.run:
+            self.run.verdict = INTERRUPTED
+        return super().cancel(msg)
 
 
 class LoopPool:
@@ -73,8 +90,9 @@ class LoopPool:
         self._begin(run)
         name = f"job {run.claimed.id} ({run.task.name})"
         # Not by the loop's own way to make tasks: it may be somebody else's loop, with a way that is not for us.
-        task = asyncio.Task(self._work(run), loop=loop, name=name, context=contextvars.Context(), **_EAGER)
+        task = JobTask(self._work(run), loop=loop, name=name, context=contextvars.Context(), **_EAGER)
         run.handle = task
+        task.run = run
         return task
 
     def stop(self, run: Run) -> None:
@@ -91,6 +109,7 @@ class LoopPool:
             run.handle.cancel()
 
     async def _work(self, run: Run) -> None:
+        _running.set(run)
         run.outcome = await self._call(run, self._context)
 
     def _ended(self, run: Run, task: asyncio.Task[None]) -> None:
@@ -115,8 +134,11 @@ class LoopPool:
             await asyncio.wait(tasks, timeout=grace_seconds)
 
 
-def drive(main: Callable[[], Coroutine[Any, Any, None]], stop: Callable[[], None], heard: Heard) -> None:
+def drive(main: Callable[[], Coroutine[Any, Any, None]], strayed: Strayed, heard: Heard) -> None:
     """`asyncio.run`, but what a job left behind does not hold it up, and signals are told to `heard`.
+
+    SystemExit or KeyboardInterrupt in a task that a job started goes right through the loop. It is no end of the worker, but
+    told to `strayed`, with the run if it is known.
 
     Tasks that swallow their cancellation are left after a moment, and calls in threads (`asyncio.to_thread`) at once.
     """
@@ -125,20 +147,31 @@ def drive(main: Callable[[], Coroutine[Any, Any, None]], stop: Callable[[], None
         loop.set_default_executor(Daemons())
         asyncio.set_event_loop(loop)
         with listening(loop, heard):
-            _finish(loop, loop.create_task(main()), stop)
+            _finish(loop, loop.create_task(main()), strayed)
     finally:
         asyncio.set_event_loop(None)
         loop.close()
 
 
-def _finish(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None], stop: Callable[[], None]) -> None:
+def _finish(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None], strayed: Strayed) -> None:
     try:
-        loop.run_until_complete(task)
+        while not task.done():
+            try:
+                loop.run_until_complete(task)
+            except (SystemExit, KeyboardInterrupt) as error:
+                if not task.done():
+                    strayed(_run_of(error), error)
+        task.result()
     finally:
-        if not task.done():  # SystemExit or KeyboardInterrupt in a task that a job started goes right through the loop
-            stop()
-            loop.run_until_complete(task)
         _leave(loop)
+
+
+def _run_of(error: BaseException) -> Run | None:
+    """Whose code raised what came through the loop: the step of the loop that it came from was begun in the job's context."""
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    handles = (frame.f_locals.get("self") for frame in frames)
+    step = next((each for each in handles if isinstance(each, asyncio.Handle)), None)
+    return None if step is None else step._context.get(_running)  # type: ignore[attr-defined]
 
 
 def _leave(loop: asyncio.AbstractEventLoop) -> None:

@@ -59,6 +59,8 @@ FROZEN_PATIENCE_SECONDS: Final = 1.0
 
 STOPPING_SECONDS: Final = 0.5
 """How long code that was stopped may take, when the worker itself has no more time. Halved, less cleanup at a deploy."""
+EXIT_SECONDS: Final = 5.0
+"""How long a program that ends under its worker waits for jobs to be handed back. Halved, a slow disk costs an attempt."""
 ANSWER_SECONDS_MIN: Final = 3.0
 """A server that is silent for longer, and for most of a lease, is asked again through another connection."""
 LOOP_TURN_SECONDS: Final = 0.001

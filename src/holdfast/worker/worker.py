@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import logging
 import os
 import signal
@@ -29,9 +30,9 @@ from holdfast.worker.hooked import Hooked
 from holdfast.worker.import_guard import refuse_while_importing
 from holdfast.worker.loops import LoopPool, drive
 from holdfast.worker.process_runs import ProcessRuns
-from holdfast.worker.runner import acall, call
+from holdfast.worker.runner import acall, call, raised
 from holdfast.worker.threads import ThreadPool, in_thread
-from holdfast.worker.timing import ANSWER_SECONDS_MIN, STOPPING_SECONDS
+from holdfast.worker.timing import ANSWER_SECONDS_MIN, EXIT_SECONDS, STOPPING_SECONDS
 from holdfast.worker.watchdog import Watchdog
 
 log = logging.getLogger("holdfast.worker")
@@ -66,6 +67,9 @@ class Worker:
         self._until_empty = False
         self._clerk: Clerk | None = None
         self._hurry = threading.Event()
+        self._filed = threading.Event()
+        """Set when the clerk has ended: all outcomes are in the database."""
+        self._pid = os.getpid()
 
     # Its life
 
@@ -89,6 +93,8 @@ class Worker:
         refuse_while_importing()
         loop = asyncio.get_running_loop()
         self._open(loop)
+        self._filed.clear()
+        atexit.register(self._hand_back)
         try:
             await self._patiently(in_thread(loop, "holdfast-clerk", self._work))
         finally:
@@ -96,6 +102,15 @@ class Worker:
                 await self._patiently(loop.create_task(self._close(loop)))
             finally:
                 self._stops = 0
+                if self._filed.is_set():  # else its loop was given up, and the clerk is still at work
+                    atexit.unregister(self._hand_back)
+
+    def _hand_back(self) -> None:
+        """At the end of a program that did not wait for its worker: an interrupt ended its event loop, or `sys.exit`."""
+        if not self._filed.is_set() and os.getpid() == self._pid:
+            self.stop()
+            self.stop()
+            self._filed.wait(EXIT_SECONDS)
 
     async def arun_until_empty(self) -> None:
         """`run_until_empty()` inside an event loop that is running already."""
@@ -116,7 +131,7 @@ class Worker:
 
     def _drive(self, name: str) -> None:
         _refuse_in_loop(name)
-        drive(getattr(self, name), self.stop, self._signalled)
+        drive(getattr(self, name), self._strayed, self._signalled)
 
     async def _patiently(self, working: asyncio.Future[None]) -> None:
         """To its end, however often this is cancelled meanwhile: a clerk that nobody waits for would go on claiming."""
@@ -143,6 +158,8 @@ class Worker:
             for run in self.desk.running():
                 self._stop_run(run, "its worker failed")
             raise
+        finally:
+            self._filed.set()
 
     def _open(self, loop: asyncio.AbstractEventLoop) -> None:
         self._hurry.clear()
@@ -180,6 +197,15 @@ class Worker:
         await in_thread(loop, "holdfast-closing", lambda: self._processes.close(1.0))
         self._clerk = None
         log.info("worker %s has stopped", self.name)
+
+    def _strayed(self, run: Run | None, error: BaseException) -> None:
+        """From the loop: what would end a program was raised in a task that a job started and did not wait for."""
+        if run is None or run.ended:
+            whose = "some job" if run is None else f"job {run.claimed.id} ({run.task.name}), which has ended,"
+            log.error("%s left a task behind that raised %r; the worker goes on", whose, error)
+            return
+        run.verdict = run.verdict or raised(error, run)
+        self._stop_run(run, f"a task that it started raised {type(error).__name__}")
 
     def _signalled(self, number: signal.Signals) -> None:
         running = len(self.desk.running()) if self._clerk is not None else 0

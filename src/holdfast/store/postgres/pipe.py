@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import psycopg
 from psycopg.adapt import Transformer
-from psycopg.pq import ConnStatus, ExecStatus
+from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 from psycopg.waiting import Ready, Wait
 
@@ -26,6 +26,8 @@ from holdfast.store.op import Row
 from holdfast.store.postgres.schema import Raw
 
 _RUN: Final = ""
+_LEFT_MAX: Final = 100
+"""How many answers may be left to be read on a connection that was closed."""
 
 
 class Answers(NamedTuple):
@@ -62,10 +64,11 @@ class Pipe:
 
     def put(self, name: str, text: str, values: Sequence[bytes | None] = ()) -> None:
         server, known_as, asked = self._raw.pgconn, f"holdfast_{name}".encode(), self._asked[-1]
-        if name not in self._names and name not in asked:
-            server.send_prepare(known_as, text.encode())
-            asked.append(name)
-        server.send_query_prepared(known_as, values)
+        with _explained(server):
+            if name not in self._names and name not in asked:
+                server.send_prepare(known_as, text.encode())
+                asked.append(name)
+            server.send_query_prepared(known_as, values)
         asked.append(_RUN)
 
     @property
@@ -74,7 +77,8 @@ class Pipe:
         return bool(self._asked[-1])
 
     def sync(self) -> None:
-        self._raw.pgconn.pipeline_sync()
+        with _explained(self._raw.pgconn):
+            self._raw.pgconn.pipeline_sync()
         self._asked.append([])
 
     def answers(self) -> list[Answers]:
@@ -120,9 +124,12 @@ def _answers(server: PGconn, syncs: int) -> Generator[Any, Any, list[list[PGresu
     answers: list[list[PGresult]] = []
     results: list[PGresult] = []
     while len(answers) < syncs:
-        ready = yield Wait.RW if server.flush() else Wait.R
+        with _explained(server, results):
+            unsent = server.flush()
+        ready = yield Wait.RW if unsent else Wait.R
         if ready & Ready.R:
-            server.consume_input()
+            with _explained(server, results):
+                server.consume_input()
         while len(answers) < syncs and not server.is_busy():
             result = server.get_result()
             if result is None:  # that was all for one of the statements
@@ -134,3 +141,24 @@ def _answers(server: PGconn, syncs: int) -> Generator[Any, Any, list[list[PGresu
             else:
                 results.append(result)
     return answers
+
+
+@contextmanager
+def _explained(server: PGconn, read: Sequence[PGresult] = ()) -> Iterator[None]:
+    """Where the connection is lost, libpq tells how it noticed ("not in pipeline mode"): the server's last words are the reason.
+
+    read  Answers that came before, and belong to no group yet.
+    """
+    try:
+        yield
+    except psycopg.OperationalError as error:
+        raise next(map(psycopg.errors.error_from_result, filter(_is_farewell, [*read, *_unread(server)])), error) from None
+
+
+def _unread(server: PGconn) -> list[PGresult]:
+    tries = _LEFT_MAX if server.status == ConnStatus.BAD else 0
+    return [result for _ in range(tries) if (result := server.get_result()) is not None]
+
+
+def _is_farewell(result: PGresult) -> bool:
+    return result.error_field(DiagnosticField.SEVERITY_NONLOCALIZED) in (b"FATAL", b"PANIC")
