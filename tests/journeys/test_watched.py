@@ -120,7 +120,7 @@ def test_a_server_that_goes_on_at_the_wrong_place_is_seen(fault: str, tmp_path: 
     records.mkdir()
     with Holdfast(f"sqlite:///{tmp_path / 'jobs.db'}") as app:
         id, said = broadcast(app)
-        with served(app, WebSettings(reconnect_seconds=0.01)) as server:
+        with served(app, WebSettings(insecure=True, reconnect_seconds=0.01)) as server:
             port = int(server.url.rpartition(":")[2])
             counted = asyncio.run(run_clients(ClientPlan(port, id, 3, 1, str(records), 8_000)))
         kept = list(app.events(id))

@@ -24,6 +24,8 @@ from tests.until import PATIENCE, until
 # Clients are made with `verify=False`: there is no TLS here, and to load the certificates takes longer than most tests.
 STREAM = {"accept": "text/event-stream"}
 ROOT = Path(__file__).parents[2]
+OPEN = WebSettings(insecure=True)
+"""Nobody needs a key, nor the token, as long as there is no key."""
 
 
 class Frame(NamedTuple):
@@ -86,7 +88,7 @@ class ThreadServer:
     """A real server, in this process: `client` asks it over the network."""
 
     def __init__(self, app: Holdfast, settings: WebSettings | None = None) -> None:
-        self.web = create_app(app, settings=settings)
+        self.web = create_app(app, settings=settings or OPEN)
         self._bound = bind("127.0.0.1", 0)
         self.server = Server(config_of(self.web, timeout_graceful_shutdown=PATIENCE), self.web.state.closing)
         self.url = address_of(self._bound)
@@ -115,11 +117,16 @@ def served(app: Holdfast, settings: WebSettings | None = None) -> Iterator[Threa
 
 
 class Program:
-    """`holdfast …` as a process, on a database."""
+    """`holdfast …` as a process, on a database. Nobody needs a key as long as there is none."""
 
     def __init__(self, url: str, log: Path, *words: str) -> None:
         self._log = log
-        environment = {**os.environ, "HOLDFAST_URL": url, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+        environment = {
+            "HOLDFAST_WEB_INSECURE": "true",
+            **os.environ,
+            "HOLDFAST_URL": url,
+            "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
+        }
         with log.open("ab") as file:
             self._mark = file.tell()
             self.process = subprocess.Popen(

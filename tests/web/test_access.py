@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from holdfast.web import WebSettings, create_app
 from holdfast.web.access import LOCAL, Caller
 from holdfast.web.hosts import check_bind
 from holdfast.web.session import COOKIE, CSRF_HEADER
+from holdfast.web.token import token_of
 from tests.web.asking import Asker, walk
 from tests.web.ground import STREAM, frames_of, served
 from tests.web.tasks import register
@@ -204,21 +206,88 @@ def test_when_a_key_was_used_is_written_once_a_minute_and_by_no_request(app: Hol
 # Nobody needs a key on this machine until there is one
 
 
-def test_without_any_key_this_machine_is_let_in_and_no_other(app: Holdfast, web: Any, clock: ManualClock) -> None:
-    local, remote = Asker(web), Asker(web, address=REMOTE)
-    assert local.get("/api/session").json()["scope"] == "admin"
-    assert Asker(web, address="::1").get("/api/jobs").status_code == 200
-    assert Asker(web, address="::ffff:127.0.0.1").get("/api/jobs").status_code == 200
-    assert remote.get("/api/jobs").status_code == 401
-    assert Asker(web, address="testclient").get("/api/jobs").status_code == 401
-    for header in ("forwarded", "via", "x_forwarded_for", "x_forwarded_host", "x_forwarded_proto", "x_real_ip"):
-        assert Asker(web, **{header: "127.0.0.1"}).get("/api/jobs").status_code == 401, "behind a proxy is anybody"
+# The token, while there is no key
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state" / "holdfast"
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "::ffff:127.0.0.1", REMOTE, "testclient"])
+def test_h3_where_a_request_comes_from_lets_nobody_in(web: Any, address: str) -> None:
+    """A proxy with its defaults adds no header and asks from this machine."""
+    for headers in ({}, {"via": "127.0.0.1"}, {"x_forwarded_for": "127.0.0.1"}, {"authorization": "Bearer x"}):
+        asker = Asker(web, address=address, **headers)
+        assert asker.get("/api/session").status_code == 401
+        assert asker.post("/api/jobs", json={"task": "add", "args": [1]}).status_code == 401
+        assert asker.post("/api/tickets", json={"job": "x"}).status_code == 401
+
+
+def test_h3_the_token_lets_in_until_the_first_key_is_made(app: Holdfast, web: Any, clock: ManualClock) -> None:
+    holder = Asker(web, key=token_of(app), address=REMOTE)
+    assert holder.get("/api/session").json() == {"name": "local", "scope": "admin", "queues": None, "csrf": None}
+    browser = Asker(web)
+    assert browser.post("/login", json={"key": token_of(app)}).status_code == 204
+    assert browser.get("/api/session").json()["scope"] == "admin"
+    write = {"json": {"task": "add", "args": [1]}}
+    assert browser.post("/api/jobs", **write).status_code == 403, "a cookie alone changes nothing"
+    csrf = browser.get("/api/session").json()["csrf"]
+    assert browser.post("/api/jobs", **write, headers={CSRF_HEADER: csrf}).status_code == 201
     made = app.add_key("first")
     clock.advance(SETTINGS.recheck_seconds)
-    assert local.get("/api/jobs").status_code == 401
+    assert (holder.get("/api/jobs").status_code, browser.get("/api/jobs").status_code) == (401, 401)
+    assert Asker(web).post("/login", json={"key": token_of(app)}).status_code == 401
     app.revoke_key(made.prefix)
     clock.advance(3600)
-    assert local.get("/api/jobs").status_code == 401, "to revoke the last key opens nothing"
+    assert holder.get("/api/jobs").status_code == 401, "to revoke the last key opens nothing"
+
+
+def test_h3_a_page_with_the_token_in_its_address_leads_to_the_form_that_sends_it(app: Holdfast, web: Any) -> None:
+    """Behind the #, which no server and no proxy gets to see; who is logged in already loses it from the address bar."""
+    browser = Asker(web, sec_fetch_mode="navigate")
+    asked = browser.get("/?token=hft_a%20b")
+    assert (asked.status_code, asked.headers["location"]) == (303, "login#&token=hft_a%20b")
+    assert browser.get("/jobs/a%2Fb?token=x").headers["location"] == "../login#jobs%2Fa%252Fb&token=x"
+    browser.post("/login", json={"key": token_of(app)})
+    assert browser.get("/?token=x").headers["location"] == "./"
+    assert browser.get("/jobs/a%2Fb?token=x").headers["location"] == "./a%2Fb"
+    assert Asker(web).get(f"/api/jobs?token={token_of(app)}").status_code == 401
+
+
+def test_h3_the_token_is_one_for_all_processes_and_its_users_alone(app: Holdfast, state: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        found = set(pool.map(lambda _: token_of(app), range(16)))
+    assert len(found) == 1
+    (file,) = state.iterdir()
+    assert (file.stat().st_mode & 0o777, state.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert found == {file.read_text()}
+
+
+@pytest.mark.parametrize("harm", ["file is open", "file is a link", "folder is open"])
+def test_h3_a_token_that_others_could_have_is_refused(app: Holdfast, web: Any, state: Path, harm: str) -> None:
+    text = token_of(app)
+    (file,) = state.iterdir()
+    if harm == "file is a link":
+        file.rename(state / "elsewhere")
+        file.symlink_to(state / "elsewhere")
+    else:
+        (file if harm == "file is open" else state).chmod(0o777)
+    with pytest.raises(SettingError, match=r"remove it, then try again|cannot be kept"):
+        token_of(app)
+    assert Asker(web, key=text).get("/api/jobs").status_code == 401
+
+
+def test_h3_the_token_may_be_a_setting_and_is_not_shown(app: Holdfast) -> None:
+    chosen = WebSettings.of_environment({"HOLDFAST_WEB_TOKEN": "A-token-of-my-own-choice"})
+    web = create_app(app, settings=chosen)
+    assert Asker(web, key="A-token-of-my-own-choice").get("/api/jobs").status_code == 200
+    assert Asker(web, key=token_of(app)).get("/api/jobs").status_code == 401
+    assert Asker(create_app(app, settings=WebSettings(auth="on")), key=token_of(app)).get("/api/jobs").status_code == 401
+    with pytest.raises(SettingError, match=r"^token=…: ") as caught:
+        WebSettings(token="too short")
+    assert "too short" not in str(caught.value)
 
 
 def test_a_wrong_key_is_refused_where_none_is_needed(web: Any) -> None:
@@ -243,7 +312,7 @@ def test_a_local_stream_ends_when_the_first_key_is_made(app: Holdfast, web: Any,
 @pytest.mark.parametrize(
     ("settings", "has_key", "local", "remote"),
     [
-        (WebSettings(), False, 200, 401),
+        (WebSettings(), False, 401, 401),
         (WebSettings(), True, 401, 401),
         (WebSettings(auth="on"), False, 401, 401),
         (WebSettings(auth="off"), False, 200, 200),

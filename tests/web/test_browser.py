@@ -19,12 +19,12 @@ from starlette.routing import Mount
 
 from holdfast import Key, SettingError
 from holdfast.domain.states import FINAL, State, verbs
-from holdfast.web import create_app
+from holdfast.web import WebSettings, create_app
 from holdfast.web.serving import address_of, bind
 from tests.events.receiver import SECRET, Receiver
 from tests.until import PATIENCE
 from tests.web import hostile
-from tests.web.ground import ProcessServer, ThreadServer, served
+from tests.web.ground import OPEN, ProcessServer, ThreadServer, served
 from tests.web.puppets import Puppets, chromium
 
 expect.set_options(timeout=PATIENCE * 1000)
@@ -196,7 +196,7 @@ def test_an_event_that_comes_twice_is_heard_once(page: Page, server: ThreadServe
 
 
 def test_mounted_in_another_application(page: Page, puppets: Puppets) -> None:
-    outer = Starlette(routes=[Mount("/in/house", create_app(puppets.app))])
+    outer = Starlette(routes=[Mount("/in/house", create_app(puppets.app, settings=OPEN))])
     with bind("127.0.0.1", 0) as bound, running(outer, bound) as url:
         job = puppets.park(id="run/2030:01", tags=["mounted"])[0]
         page.goto(f"{url}/in/house/?tag=mounted")
@@ -493,3 +493,19 @@ def test_hostile_addresses(guarded: tuple[Page, list[str]], server: ThreadServer
 
 
 _ASKED = ("state", "queue", "task", "tag", "parent", "after")
+
+
+def test_h3_the_address_with_the_token_opens_the_page_and_loses_it(puppets: Puppets, page: Page) -> None:
+    token = "a-token-for-this-test"
+    with served(puppets.app, WebSettings(token=token)) as server:
+        page.goto(f"{server.url}/")
+        expect(page.locator("#key")).to_be_visible()
+        page.goto(f"{server.url}/?token=wrong-{token}")
+        expect(page.locator("#trouble")).to_contain_text("is not known")
+        assert "token" not in page.url
+        page.goto(f"{server.url}/?token={token}")
+        expect(page.locator("#leave")).to_be_visible()
+        assert page.url == f"{server.url}/"
+        page.goto(f"{server.url}/?token={token}")
+        expect(page.locator("#leave")).to_be_visible()
+        assert page.url == f"{server.url}/", "who is logged in already"

@@ -112,7 +112,7 @@ def test_who_may_see_some_queues_hears_of_those_only(app: Holdfast) -> None:
     ids = done(app, 6)
     key = app.add_key("of one", "read", queues=["q1"])
     wanted = expected(app, ids[1::2])
-    with served(app, WebSettings(heartbeat_seconds=0.1)) as server:
+    with served(app, WebSettings(insecure=True, heartbeat_seconds=0.1)) as server:
         headers = {"authorization": f"Bearer {key.text}"}
         page = server.client.get("/api/events", params={"after": ""}, headers=headers).json()
         assert set(seen(page["events"])) == wanted

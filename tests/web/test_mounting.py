@@ -26,7 +26,7 @@ from holdfast import Context, Holdfast
 from holdfast.web import create_app, lifespan
 from holdfast.web.serving import address_of, bind
 from tests.until import PATIENCE
-from tests.web.ground import ROOT, STREAM, frames_of, free_port, numbers
+from tests.web.ground import OPEN, ROOT, STREAM, frames_of, free_port, numbers
 
 PREFIX = "/team/jobs"
 
@@ -38,7 +38,7 @@ def in_fastapi(app: Holdfast, **options: Any) -> FastAPI:
     async def hello() -> str:
         return "hello"
 
-    outer.mount(PREFIX, create_app(app))
+    outer.mount(PREFIX, create_app(app, settings=OPEN))
     return outer
 
 
@@ -46,7 +46,7 @@ def in_starlette(app: Holdfast, **options: Any) -> Starlette:
     async def hello(_: Any) -> PlainTextResponse:
         return PlainTextResponse('"hello"')
 
-    return Starlette(routes=[Route("/hello", hello), Mount(PREFIX, create_app(app))], **options)
+    return Starlette(routes=[Route("/hello", hello), Mount(PREFIX, create_app(app, settings=OPEN))], **options)
 
 
 @contextmanager
@@ -91,7 +91,7 @@ def test_it_works_under_a_prefix_beside_the_routes_of_others(app: Holdfast, put_
 
 def test_it_works_behind_a_proxy_that_takes_the_prefix_off(app: Holdfast) -> None:
     async def ask() -> None:
-        transport = httpx.ASGITransport(create_app(app), root_path="/proxied")
+        transport = httpx.ASGITransport(create_app(app, settings=OPEN), root_path="/proxied")
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             answer = await client.post("/api/jobs", json={"task": "add", "args": [1], "id": "a/b"})
             assert answer.headers["location"] == "/proxied/api/jobs/a%2Fb"
@@ -196,7 +196,12 @@ uvicorn.run(outer, port=int(sys.argv[1]), log_level="warning")
 def test_a_server_that_knows_nothing_of_us_ends_at_once_with_streams_open(app: Holdfast, url: str) -> None:
     job = app.task_named("add").using(run_after=60).enqueue(1)
     port = free_port()
-    environment = {**os.environ, "HOLDFAST_URL": url, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    environment = {
+        **os.environ,
+        "HOLDFAST_WEB_INSECURE": "true",
+        "HOLDFAST_URL": url,
+        "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
+    }
     process = subprocess.Popen([sys.executable, "-c", MOUNTED, str(port)], env=environment, stderr=subprocess.PIPE, text=True)
     try:
         with httpx.Client(

@@ -23,7 +23,7 @@ from tests.servers import plain
 from tests.web.asking import walk
 from tests.web.ground import ThreadServer, served
 
-OPEN_SEASON = WebSettings(auth="on", requests_per_second=10**6, failures_per_minute=10**6)
+OPEN_SEASON = WebSettings(auth="on", requests_per_second=10**6)
 SENSIBLE = ["2xx", "404", "409"]
 """What may be said to a request that fits its schema, which cannot know what jobs there are;"""
 IN_THE_STORE = ["400", "422"]

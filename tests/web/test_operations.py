@@ -29,7 +29,7 @@ from holdfast.web import WebSettings, create_app, health, lifespan
 from holdfast.web.app import Web
 from tests.events.receiver import SECRET
 from tests.until import PATIENCE
-from tests.web.ground import served
+from tests.web.ground import OPEN, served
 from tests.web.tasks import register
 
 LOCKED = WebSettings(auth="on", health_open=True)
@@ -63,7 +63,7 @@ def let_go() -> Iterator[None]:
 def web_of(app: Holdfast, settings: WebSettings | None) -> Web:
     place = (id(app), settings)
     if place not in _webs:
-        _webs[place] = create_app(app, settings=settings)
+        _webs[place] = create_app(app, settings=settings or OPEN)
     return _webs[place]
 
 
@@ -110,8 +110,8 @@ def test_a_job_that_nobody_takes_makes_it_fail_with_the_reason(app: Holdfast, cl
 def test_the_limit_is_a_setting(app: Holdfast, clock: ManualClock) -> None:
     app.task_named("add").enqueue(1)
     clock.advance(6)
-    assert ask(app, "/healthz", WebSettings(stalled_seconds=5)).status_code == 503
-    assert ask(app, "/healthz", WebSettings(stalled_seconds=10)).status_code == 200
+    assert ask(app, "/healthz", WebSettings(insecure=True, stalled_seconds=5)).status_code == 503
+    assert ask(app, "/healthz", WebSettings(insecure=True, stalled_seconds=10)).status_code == 200
 
 
 def test_jobs_of_other_apps_are_their_business(url: str, app: Holdfast, clock: ManualClock) -> None:

@@ -22,7 +22,7 @@ from holdfast.domain.secret import NAMES, REDACTED, WHOLE, is_secret, marked_in,
 from holdfast.domain.signature import Signature
 from holdfast.web import create_app
 from tests.web.asking import Asker
-from tests.web.ground import STREAM, frames_of, served
+from tests.web.ground import OPEN, STREAM, frames_of, served
 
 CANARY = "c4n4ry"
 MODULE = '''
@@ -371,7 +371,7 @@ def test_without_the_app_names_alone_decide(module: Any, capfd: pytest.CaptureFi
 
 def test_the_web_application_is_what_shows_it(module: Any) -> None:
     """The documents of jobs and events are where it happens: whatever is made from them is safe."""
-    web = create_app(module.app)
+    web = create_app(module.app, settings=OPEN)
     made = Asker(web).post("/api/jobs", json={"task": "enter", "kwargs": SECRETS}).json()
     assert made["arguments"] == {
         "login": {"userName": "bob", "doorCode": REDACTED},

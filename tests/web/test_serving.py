@@ -14,7 +14,7 @@ import pytest
 from holdfast import Holdfast
 from tests.until import PATIENCE, until
 from tests.web.conftest import Serve
-from tests.web.ground import ROOT
+from tests.web.ground import ROOT, ProcessServer, Program
 
 FOREIGN = "0.0.0.0"
 
@@ -111,3 +111,28 @@ def test_a_server_may_open_as_many_files_as_the_system_lets_it() -> None:
     ran = subprocess.run([sys.executable, "-c", FEW_FILES], capture_output=True, text=True, timeout=60, check=True)
     soft, hard = ran.stdout.split()
     assert soft == hard != "64"
+
+
+def test_h3_serve_prints_an_address_with_a_token_that_works_and_token_prints_the_same(
+    file_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_WEB_INSECURE", "false")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    server = ProcessServer(file_url, tmp_path / "server.log")
+    try:
+        assert server.client.get("/api/session").status_code == 401
+        link = server.wait_for("Open ")
+        address, _, token = link.partition("/?token=")
+        assert address == f"http://127.0.0.1:{server.port}"
+        known = {"authorization": f"Bearer {token}"}
+        assert server.client.get("/api/session", headers=known).json()["scope"] == "admin"
+        printed = Program(file_url, tmp_path / "token.log", "token")
+        assert printed.process.wait(PATIENCE) == 0
+        assert printed.log == f"{token}\n"
+        made = Program(file_url, tmp_path / "key.log", "keys", "add", "first")
+        assert made.process.wait(PATIENCE) == 0
+        refused = Program(file_url, tmp_path / "refused.log", "token")
+        assert (refused.process.wait(PATIENCE), refused.log.count("\n")) == (1, 1)
+        assert "there are API keys, so the token opens nothing any more" in refused.log
+    finally:
+        server.close()

@@ -214,7 +214,7 @@ def test_a_page_of_events_is_given_to_who_does_not_ask_for_a_stream(app: Holdfas
 @pytest.fixture
 def quick(app: Holdfast) -> Iterator[ThreadServer]:
     """A server that says something at least every 50 ms."""
-    with served(app, WebSettings(heartbeat_seconds=0.05, reconnect_seconds=0.5)) as server:
+    with served(app, WebSettings(insecure=True, heartbeat_seconds=0.05, reconnect_seconds=0.5)) as server:
         yield server
 
 
@@ -237,7 +237,7 @@ def test_a_stream_on_which_nothing_happens_is_kept_alive(app: Holdfast, quick: T
 def test_a_stream_ends_with_the_rights_of_who_reads_it(app: Holdfast) -> None:
     key = app.add_key("reader", "read")
     job = app.task_named("add").using(run_after=60).enqueue(1)
-    with served(app, WebSettings(heartbeat_seconds=0.05, recheck_seconds=0.0)) as server:
+    with served(app, WebSettings(insecure=True, heartbeat_seconds=0.05, recheck_seconds=0.0)) as server:
         headers = {**STREAM, "authorization": f"Bearer {key.text}"}
         with server.client.stream("GET", f"/api/jobs/{job.id}/events", headers=headers) as answer:
             frames = frames_of(answer)

@@ -22,6 +22,7 @@ app = typer.Typer(name="holdfast", add_completion=False, rich_markup_mode=None, 
 for command in (
     work.worker,
     serve.serve,
+    serve.token,
     enqueue.enqueue,
     browse.jobs,
     show.show,

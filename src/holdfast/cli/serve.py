@@ -1,21 +1,28 @@
-"""`serve`: an app over HTTP, with REST, live streams and a page to watch jobs."""
+"""`serve`: an app over HTTP, with REST, live streams and a page to watch jobs; `token`: what opens it while there is no key."""
 
 from __future__ import annotations
 
 import logging
+import sys
 from importlib.util import find_spec
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
 from holdfast.cli import flags
-from holdfast.cli.database import open_app
+from holdfast.cli.database import open_app, open_database
 from holdfast.cli.introduction import introduce
 from holdfast.cli.logs import set_up_logging
+from holdfast.cli.screen import document, line
 from holdfast.cli.times import seconds_in
 from holdfast.cli.trouble import Trouble
+from holdfast.errors import SettingError
 from holdfast.settings import CONCURRENCY, LEASE_SECONDS
+
+if TYPE_CHECKING:
+    from holdfast.app import Holdfast
+    from holdfast.web import WebSettings
 
 
 def serve(
@@ -41,7 +48,7 @@ def serve(
     _check_extra()
     from holdfast.web import WebSettings, create_app, lifespan
     from holdfast.web.hosts import check_bind
-    from holdfast.web.serving import bind
+    from holdfast.web.serving import address_of, bind
     from holdfast.web.serving import serve as serve_until_told
 
     named = open_app(context, target, app, url)
@@ -52,11 +59,44 @@ def serve(
     inside = lifespan(opened, concurrency=concurrency, lease=seconds_in("--lease", lease)) if worker else None
     with opened, bind(host, port) as bound:
         introduce(named)
+        settings = _with_token(opened, settings)
+        if settings.token and log_form.lower() == "text":  # the log itself never has a secret in it
+            sys.stderr.write(f"Open {address_of(bound)}/?token={settings.token}\n")
+            sys.stderr.write('There is no API key yet; `holdfast token` prints the token for curl -H "Authorization: Bearer …"\n')
+            sys.stderr.flush()
         serve_until_told(create_app(opened, settings=settings), bound, inside)
     return 0
 
 
-def _check_extra() -> None:
+def token(context: typer.Context, url: flags.Url = None, app: flags.App = None, json: flags.Json = False) -> None:
+    """Print the token that opens the page and the API while there is no API key."""
+    _check_extra("token")
+    from holdfast.web.token import token_of
+
+    with open_database(context, url, app) as store:
+        if store.keys():
+            raise Trouble("there are API keys, so the token opens nothing any more; make a key: holdfast keys add NAME")
+        found = token_of(store)
+    if json:
+        document({"token": found})
+    else:
+        line(found)
+
+
+def _with_token(app: Holdfast, settings: WebSettings) -> WebSettings:
+    """The settings with the token that is to be printed; without one where it opens nothing."""
+    from holdfast.web.token import new_token, token_of
+
+    if settings.auth != "auto" or settings.insecure or app.keys():
+        return msgspec.structs.replace(settings, token="")
+    try:
+        return msgspec.structs.replace(settings, token=settings.token or token_of(app))
+    except SettingError as error:
+        logging.getLogger("holdfast.web").warning("%s", error)
+        return msgspec.structs.replace(settings, token=new_token())
+
+
+def _check_extra(command: str = "serve") -> None:
     for name in ("fastapi", "uvicorn"):
         if find_spec(name) is None:
-            raise Trouble(f"serve needs {name}, which is not installed: pip install 'holdfast[web]'")
+            raise Trouble(f"{command} needs {name}, which is not installed: pip install 'holdfast[web]'")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -32,6 +33,7 @@ class Stage:
         self.ledger = self.directory / "ledger.jsonl"
         self.workers: dict[str, subprocess.Popen[bytes]] = {}
         self.killed: set[str] = set()
+        self.token = f"demo-{secrets.token_urlsafe(24)}"
         self.page_url: str | None = None
         self._page: subprocess.Popen[bytes] | None = None
 
@@ -45,7 +47,7 @@ class Stage:
         with socket.create_server(("127.0.0.1", 0)) as bound:
             descriptor = bound.fileno()
             self._page = self._start(PAGE, "holdfast.demo.page", str(descriptor), pass_fds=(descriptor,))
-            self.page_url = f"http://127.0.0.1:{bound.getsockname()[1]}/"
+            self.page_url = f"http://127.0.0.1:{bound.getsockname()[1]}/?token={self.token}"
 
     def _start(self, name: str, module: str, *arguments: str, pass_fds: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
         with (self.directory / f"{name}.log").open("ab") as output:
@@ -83,7 +85,8 @@ class Stage:
 
     def _environment(self, name: str) -> dict[str, str]:
         kept = {key: value for key, value in os.environ.items() if not key.startswith("HOLDFAST_")}
-        return {**kept, "HOLDFAST_URL": self.url, ledger.LEDGER_VARIABLE: str(self.ledger), ledger.WORKER_VARIABLE: name}
+        page = {"HOLDFAST_WEB_TOKEN": self.token}
+        return {**kept, **page, "HOLDFAST_URL": self.url, ledger.LEDGER_VARIABLE: str(self.ledger), ledger.WORKER_VARIABLE: name}
 
     def __enter__(self) -> Stage:
         return self

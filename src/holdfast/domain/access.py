@@ -25,7 +25,7 @@ from holdfast.errors import SettingError
 PREFIX_BYTES: Final = 6
 SECRET_BYTES: Final = 32
 _KEY: Final = re.compile(rf"hf_([0-9a-f]{{{2 * PREFIX_BYTES}}})_([A-Za-z0-9_-]{{43}})")
-_SECRETS: Final = re.compile(r"(hf_[0-9a-f]+_|[?&]ticket=|\bholdfast_session=)[^\s&;,'\"]+")
+_SECRETS: Final = re.compile(r"(hf_[0-9a-f]+_|hft_|[?&](?:ticket|token)=|\bholdfast_session=)[^\s&;,'\"]+")
 _PREFIX: Final = re.compile(rf"(?:hf_)?([0-9a-f]{{{2 * PREFIX_BYTES}}})(?:_.*)?")
 
 
@@ -122,5 +122,5 @@ def check_queues(queues: Iterable[str] | None) -> tuple[str, ...] | None:
 
 
 def without_keys(text: str) -> str:
-    """A line of a log without API keys, tickets and sessions; a key's prefix stays, to know which it was."""
+    """A line of a log without API keys, tokens, tickets and sessions; a key's prefix stays, to know which it was."""
     return _SECRETS.sub(rf"\1{REDACTED}", text)

@@ -77,7 +77,10 @@ def needs(scope: Scope) -> Any:
 _NEEDS: Final = {scope: Needs(scope) for scope in Scope}
 
 
-def unknown(detail: str = "this needs an API key: send it as `Authorization: Bearer hf_…`") -> Problem:
+_ASK: Final = "this needs an API key or, while there is none, what `holdfast token` prints: send it as `Authorization: Bearer …`"
+
+
+def unknown(detail: str = _ASK) -> Problem:
     return Problem(401, detail, headers={"www-authenticate": 'Bearer realm="holdfast"'})
 
 

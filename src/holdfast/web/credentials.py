@@ -1,4 +1,4 @@
-"""Who holds a key, a session or a ticket. What was read from the store is taken for good for some seconds, and no longer.
+"""Who holds a key, the token, a session or a ticket. What was read from the store is taken for good for some seconds.
 
 When keys were last used is written down once a minute, by nobody's request: to read never writes.
 """
@@ -6,6 +6,7 @@ When keys were last used is written down once a minute, by nobody's request: to 
 from __future__ import annotations
 
 import asyncio
+import hmac
 import logging
 from collections import OrderedDict
 from dataclasses import dataclass, replace
@@ -15,9 +16,11 @@ from holdfast.app import Holdfast
 from holdfast.domain.access import Scope, digest_of, fits, parts_of
 from holdfast.domain.job import moment_of
 from holdfast.domain.sanitize import one_line
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, SettingError
 from holdfast.store import access
 from holdfast.store.access import Pass, Stored
+from holdfast.store.feed import feed_end
+from holdfast.web import token
 from holdfast.web.access import LOCAL, Caller
 from holdfast.web.settings import WebSettings
 
@@ -64,34 +67,30 @@ class Keyring:
         self._keys: Memory[Stored] = Memory()
         self._sessions: Memory[Pass] = Memory()
         self._any: _Seen[bool] | None = None
+        self._token: str | None = None
         self._uses: dict[str, int] = {}
         self._writing: asyncio.Task[None] | None = None
 
     # Keys
 
     async def holder(self, text: str) -> Caller | None:
-        """Who has this key, if it is one and may be used."""
+        """Who has this key, if it is one and may be used; or the token."""
         parts = parts_of(text)
-        found = None if parts is None else await self._key(parts[0])
-        if parts is None or found is None or not fits(parts[1], found.digest) or not self._usable(found):
+        if parts is None:
+            return self._keyless() if await self._is_token(text) else None
+        found = await self._key(parts[0])
+        if found is None or not fits(parts[1], found.digest) or not self._usable(found):
             return None
         return self._caller(found)
 
-    def is_known(self, text: str) -> bool:
-        """Whether this key was verified of late: then to look again costs the store nothing."""
-        parts = parts_of(text)
-        seen = None if parts is None else self._keys.get(parts[0])
-        return parts is not None and seen is not None and self._is_fresh(seen) and fits(parts[1], seen.value.digest)
-
-    def _caller(self, found: Stored, scope: Scope | None = None, job: str | None = None) -> Caller:
+    def _caller(self, found: Stored) -> Caller:
         key = found.key
         self._note_use(key.prefix)
         return Caller(
             key.name,
-            scope or key.scope,
+            key.scope,
             None if key.queues is None else frozenset(key.queues),
             identity=key.prefix,
-            job=job,
             recheck=lambda: self._stands(key.prefix, found.digest),
         )
 
@@ -121,9 +120,9 @@ class Keyring:
 
     # Sessions and tickets
 
-    async def open_session(self, prefix: str) -> str:
+    async def open_session(self, caller: Caller) -> str:
         """A secret for a browser's cookie."""
-        seconds = self._settings.session_seconds
+        seconds, prefix = self._settings.session_seconds, _prefix_of(caller)
         return await self._store.awrite(lambda moment: access.give_pass(moment, SESSION, seconds, prefix))
 
     async def close_session(self, secret: str) -> None:
@@ -133,10 +132,9 @@ class Keyring:
     async def visitor(self, secret: str) -> Caller | None:
         """Whose session it is."""
         session = await self._session(secret)
-        found = None if session is None or session.prefix is None else await self._key(session.prefix)
-        if found is None or not self._usable(found):
+        caller = None if session is None else await self._holder_of(session)
+        if caller is None:
             return None
-        caller = self._caller(found)
 
         async def stands() -> bool:
             return await self._session(secret) is not None and await caller.is_current()
@@ -156,24 +154,47 @@ class Keyring:
         return seen.value if self._clock.now() < seen.value.expires_at else None
 
     async def give_ticket(self, caller: Caller, job: str) -> str:
-        prefix = None if caller.identity == LOCAL.identity else caller.identity
-        seconds = self._settings.ticket_seconds
+        seconds, prefix = self._settings.ticket_seconds, _prefix_of(caller)
         return await self._store.awrite(lambda moment: access.give_pass(moment, TICKET, seconds, prefix, job))
 
     async def take_ticket(self, secret: str) -> Caller | None:
-        """Whose ticket it was; it is good once. One that was given where no key is needed is good as long as none is."""
-        taken = await self._store.awrite(lambda moment: access.take_pass(moment, TICKET, secret))
-        if taken is None:
+        """Whose ticket it was; it is good once. What is none costs a read, not a write."""
+        if await self._store.aread(lambda moment: access.find_pass(moment, TICKET, secret)) is None:
             return None
-        if taken.prefix is None:
-            return replace(LOCAL, scope=Scope.READ, job=taken.job, recheck=self.is_open) if await self.is_open() else None
-        found = await self._key(taken.prefix)
-        return self._caller(found, Scope.READ, taken.job) if found is not None and self._usable(found) else None
+        taken = await self._store.awrite(lambda moment: access.take_pass(moment, TICKET, secret))
+        caller = None if taken is None else await self._holder_of(taken)
+        return None if taken is None or caller is None else replace(caller, scope=Scope.READ, job=taken.job)
+
+    async def _holder_of(self, given: Pass) -> Caller | None:
+        """Who was given it: a key's holder while the key is good, or who had no key while there is none."""
+        if given.prefix is None:
+            return self._keyless() if await self.is_keyless() else None
+        found = await self._key(given.prefix)
+        return self._caller(found) if found is not None and self._usable(found) else None
 
     # Without a key
 
-    async def is_open(self) -> bool:
-        """Whether a request from this machine needs no key."""
+    def _keyless(self) -> Caller:
+        return replace(LOCAL, recheck=self.is_keyless)
+
+    async def _is_token(self, text: str) -> bool:
+        """Whether it is the token, and no key was ever made."""
+        if self._settings.auth == "on" or not await self.is_keyless():
+            return False
+        if self._token is None:
+            self._token = self._settings.token or await self._kept()
+        return hmac.compare_digest(text.encode(), self._token.encode())
+
+    async def _kept(self) -> str:
+        mark = (await self._store.aread(lambda _: feed_end())).mark
+        try:
+            return token.kept(mark)
+        except SettingError as error:
+            log.warning("nobody can come in without an API key: %s", error)
+            return token.new_token()  # and nobody has it
+
+    async def is_keyless(self) -> bool:
+        """Whether a key is not needed: none was ever made, or nobody is asked for one."""
         if self._settings.auth != "auto":
             return self._settings.auth == "off"
         if self._any is None or not (self._any.value or self._is_fresh(self._any)):
@@ -201,3 +222,7 @@ class Keyring:
             log.warning("when API keys were used could not be written down (%s)", one_line(str(error)))
         finally:
             self._writing = None
+
+
+def _prefix_of(caller: Caller) -> str | None:
+    return None if caller.identity == LOCAL.identity else caller.identity

@@ -19,7 +19,7 @@ from holdfast.errors import HoldfastError
 from holdfast.web import body, session
 from holdfast.web.access import LOCAL, Caller, unknown
 from holdfast.web.credentials import Keyring
-from holdfast.web.hosts import Hosts, is_loopback
+from holdfast.web.hosts import Hosts
 from holdfast.web.limits import Buckets, Streams, neighbourhood
 from holdfast.web.page import ASSETS
 from holdfast.web.paths import JOBS
@@ -43,9 +43,7 @@ HEADERS: Final = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
-_FORWARDED: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip")
 _BURST_SECONDS: Final = 2
-_MINUTE: Final = 60
 
 
 class Gate:
@@ -59,9 +57,8 @@ class Gate:
         self.keyring = Keyring(holdfast, settings)
         self._hosts = Hosts(settings.hosts)
         self._open = OPEN | ({("GET", HEALTH)} if settings.health_open else set())
-        clock, rate, failures = holdfast.store.clock, settings.requests_per_second, settings.failures_per_minute
-        self._requests = Buckets(rate, _BURST_SECONDS * rate, clock)
-        self.failures = Buckets(failures / _MINUTE, failures, clock)
+        rate = settings.requests_per_second
+        self._requests = Buckets(rate, _BURST_SECONDS * rate, holdfast.store.clock)
         self._streams = Streams(settings.streams_per_caller_max)
         inner.state.gate = self
 
@@ -71,13 +68,16 @@ class Gate:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         dressed, stream = _dressed(send, _path(scope)), ""
+        token = _taken_from_query(scope, "token")
         try:
             caller, receive = await self._admit(scope, receive)
+            if token is not None and _is_navigation(scope):  # it is of no use in the address bar
+                return await _to("./" + _sent_path(scope).rpartition("/")[2])(scope, receive, dressed)
             if caller is not None and "text/event-stream" in Headers(scope=scope).get("accept", ""):
                 self._streams.enter(caller.identity)
                 stream = caller.identity
         except (Problem, HoldfastError) as error:
-            answer = _to_login(scope) if _is_lost_reader(scope, error) else problem_of(error).response()
+            answer = _to_login(scope, token) if _is_lost_reader(scope, error) else problem_of(error).response()
             return await answer(scope, receive, dressed)
         try:
             inner = _with(scope, caller)
@@ -121,49 +121,37 @@ class Gate:
         """The caller, and whether they came with a key, which a browser does not send by itself."""
         key = _key_in(headers)
         if key is not None:
-            return await self._known(scope, key), True
-        ticket = _taken_from_query(scope)
+            return await self.known(scope, key), True
+        ticket = _taken_from_query(scope, "ticket")
         if ticket is not None:
             return await self._ticket_holder(scope, ticket, path), False
-        secret, address = session.secret_in(headers), _address(scope)
-        if secret is not None:
-            self._requests.check(address)
+        secret = session.secret_in(headers)
         caller = None if secret is None else await self.keyring.visitor(secret)
         if caller is not None and secret is not None:
             if scope["method"] not in session.READING:
                 session.check_token(headers, secret)
             return caller, False
-        if await self.is_open(scope, headers):
+        if await self._needs_nothing():
             return LOCAL, False
-        self._requests.take(address)
+        self._requests.take(_address(scope))
         raise unknown() if secret is None else unknown("this session is over; log in again")
 
-    async def is_open(self, scope: Scope, headers: Headers) -> bool:
-        """Whether whoever asks needs no key."""
-        anybody = self._settings.auth == "off" or self._settings.insecure
-        return (anybody or _is_local(scope, headers)) and await self.keyring.is_open()
+    async def _needs_nothing(self) -> bool:
+        """Whether whoever asks is let in. Not by where they come from: behind a proxy, everybody comes from this machine."""
+        return (self._settings.auth == "off" or self._settings.insecure) and await self.keyring.is_keyless()
 
-    async def _known(self, scope: Scope, key: str) -> Caller:
-        caller = await self.verified(_address(scope), key)
-        if caller is None:
-            raise unknown("this API key is not known, was revoked, or has expired")
-        return caller
-
-    async def verified(self, address: str, key: str) -> Caller | None:
-        """Whose key it is. Who guesses gets slow: an address that failed too often is not even looked up for a while."""
-        if not self.keyring.is_known(key):
-            self.failures.check(address)
+    async def known(self, scope: Scope, key: str) -> Caller:
+        """Whose key, or token, it is. There are 256 bits to guess: to count wrong ones would lock out nobody but others."""
         caller = await self.keyring.holder(key)
         if caller is None:
-            self.failures.take(address)
+            self._requests.take(_address(scope))
+            raise unknown("this API key, or token, is not known, was revoked, or has expired")
         return caller
 
     async def _ticket_holder(self, scope: Scope, ticket: str, path: str) -> Caller:
-        address = _address(scope)
-        self.failures.check(address)
         caller = await self.keyring.take_ticket(ticket)
         if caller is None or scope["method"] != "GET" or path != f"{JOBS}/{caller.job}/events":
-            self.failures.take(address)
+            self._requests.take(_address(scope))
             raise unknown("this ticket is not for this stream, was used, or has expired; get another with POST /api/tickets")
         return caller
 
@@ -205,12 +193,6 @@ def _address(scope: Scope) -> str:
     return neighbourhood(client[0]) if client else ""
 
 
-def _is_local(scope: Scope, headers: Headers) -> bool:
-    """From this machine, and not through a proxy on it, behind which anybody may be."""
-    client = scope.get("client") or ("",)
-    return is_loopback(client[0]) and not any(name in headers for name in _FORWARDED)
-
-
 def _key_in(headers: Headers) -> str | None:
     kind, _, key = headers.get("authorization", "").partition(" ")
     if kind.lower() == "bearer":
@@ -218,26 +200,37 @@ def _key_in(headers: Headers) -> str | None:
     return headers.get("x-api-key")
 
 
-def _taken_from_query(scope: Scope) -> str | None:
-    """The ticket, out of the address, so that no log that is written later can hold it."""
-    if b"ticket=" not in scope.get("query_string", b""):
+def _taken_from_query(scope: Scope, wanted: str) -> str | None:
+    """A secret, out of the address, so that no log that is written later can hold it."""
+    if f"{wanted}=".encode() not in scope.get("query_string", b""):
         return None
     pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-    found = next((value for name, value in pairs if name == "ticket"), None)
+    found = next((value for name, value in pairs if name == wanted), None)
     if found is not None:
-        scope["query_string"] = urlencode([pair for pair in pairs if pair[0] != "ticket"]).encode()
+        scope["query_string"] = urlencode([pair for pair in pairs if pair[0] != wanted]).encode()
     return found
 
 
 def _is_lost_reader(scope: Scope, error: Exception) -> bool:
     """Somebody who opened a page in a browser, and has to log in first."""
-    wants = isinstance(error, Problem) and error.status == 401 and scope["method"] == "GET"
-    return wants and Headers(scope=scope).get("sec-fetch-mode") == "navigate"
+    return isinstance(error, Problem) and error.status == 401 and _is_navigation(scope)
 
 
-def _to_login(scope: Scope) -> Response:
+def _is_navigation(scope: Scope) -> bool:
+    return scope["method"] == "GET" and Headers(scope=scope).get("sec-fetch-mode") == "navigate"
+
+
+def _to_login(scope: Scope, token: str | None) -> Response:
+    """A token goes along behind the #, which a browser keeps to itself: the form sends it."""
+    path = _sent_path(scope)
+    place = f"login#{quote(path.removeprefix('/'), safe='')}" + ("" if token is None else f"&token={quote(token, safe='')}")
+    return _to("../" * max(0, path.count("/") - 1) + place)
+
+
+def _to(place: str) -> Response:
     """By a relative address: only the browser knows under which path it reached us."""
-    raw = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").partition("?")[0]
-    path = _below(raw, scope)
-    place = f"login#{quote(path.removeprefix('/'), safe='')}"
-    return Response(status_code=303, headers={"location": "../" * max(0, path.count("/") - 1) + place})
+    return Response(status_code=303, headers={"location": place})
+
+
+def _sent_path(scope: Scope) -> str:
+    return _below((scope.get("raw_path") or scope["path"].encode()).decode("latin-1").partition("?")[0], scope)

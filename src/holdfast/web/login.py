@@ -12,10 +12,9 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from holdfast.web import session
-from holdfast.web.access import Scope, unknown
+from holdfast.web.access import Scope
 from holdfast.web.dependencies import Reader
 from holdfast.web.documents import Json
-from holdfast.web.limits import neighbourhood
 from holdfast.web.problem import Problem
 
 router = APIRouter()
@@ -41,13 +40,10 @@ async def who(request: Request, caller: Reader) -> Response:
 
 @router.post("/login", include_in_schema=False)
 async def log_in(request: Request) -> Response:
-    """Exchange an API key for a session, by a form or by JSON."""
-    gate, client = request.app.state.gate, request.client
-    key = _key_in(request.headers.get("content-type", ""), await request.body())
-    caller = await gate.verified(neighbourhood(client.host) if client else "", key)
-    if caller is None:
-        raise unknown("this API key is not known, was revoked, or has expired")
-    secret = await gate.keyring.open_session(caller.identity)
+    """Exchange an API key, or the token, for a session, by a form or by JSON."""
+    gate = request.app.state.gate
+    caller = await gate.known(request.scope, _key_in(request.headers.get("content-type", ""), await request.body()))
+    secret = await gate.keyring.open_session(caller)
     return _answer(request, secret, request.app.state.settings.session_seconds)
 
 

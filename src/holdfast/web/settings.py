@@ -1,7 +1,7 @@
 """How the web application behaves. Each setting has an environment variable: HOLDFAST_WEB_ and its name in capitals.
 
-`auth`: `on` asks everybody for a key; `off` nobody; `auto` everybody but who comes from this very machine, and them too as soon
-as a key was made. Bound to another address than loopback, it starts only with a usable key, or if `insecure` lets all come in.
+`auth`: `on` asks everybody for a key; `off` nobody; `auto` for a key or, as long as none was ever made, for the token.
+Bound to another address than loopback, it starts only with a usable key, or if `insecure` lets all come in.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ _Seconds = Annotated[float, Meta(gt=0, le=86_400 * 366)]
 
 class WebSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     auth: Literal["auto", "on", "off"] = "auto"
+    token: Annotated[str, Meta(pattern=r"^([!-~]{20,200})?$")] = ""
+    """What opens everything while there is no key; if not given, a secret in a file that `holdfast token` prints."""
     insecure: bool = False
     """Serve other machines without any key."""
     hosts: tuple[str, ...] = ()
@@ -36,8 +38,6 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     url_bytes_max: _Positive = 8 * 1024
     requests_per_second: _Positive = 1_000
     """Of one caller, for long; for a short time twice as many."""
-    failures_per_minute: _Positive = 30
-    """Keys that do not fit, from one address."""
     streams_per_caller_max: _Positive = 5_000
     stalled_seconds: _Seconds = 60.0
     """How long a job may be ready, beside a worker with room or without any, before /healthz fails."""
@@ -56,7 +56,8 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             try:
                 msgspec.convert(value, field.type)
             except msgspec.ValidationError as error:
-                raise SettingError(f"{field.name}={value!r}: {_words(error)}") from None
+                shown = "…" if field.name == "token" else repr(value)
+                raise SettingError(f"{field.name}={shown}: {_words(error)}") from None
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str] | None = None) -> WebSettings:
@@ -66,7 +67,7 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         for name, text in said.items():
             if name not in cls.__struct_fields__:
                 raise SettingError(f"{PREFIX}{name.upper()} is unknown; known: {', '.join(cls.__struct_fields__)}, in capitals")
-            values[name] = _listed(text) if name == "hosts" else _converted(name, text)
+            values[name] = _listed(text) if name == "hosts" else text.strip() if name == "token" else _converted(name, text)
         return cls(**values)
 
 
