@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections import Counter
 from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 
-from holdfast import Holdfast
+from holdfast import Holdfast, Retry, RetryAfter
 from holdfast.domain.states import State
 from holdfast.store.browse import lane_names
 from holdfast.store.event_counts import EventCount, event_counts
 from holdfast.store.feed import Cursor, feed_end
 from holdfast.store.op import Op, Row, Statement
+from holdfast.testing.elsewhere import elsewhere
 from tests.conformance.world import REACHABLE, World
 from tests.servers import plain
+from tests.worker import process_tasks
 
 
 class Reader:
@@ -133,3 +139,47 @@ def test_depths_are_the_counts_of_all_states_but_succeeded(store: World) -> None
 def _depths() -> Op[list[Row]]:
     rows: list[Row] = yield Statement("depths")
     return rows
+
+
+@pytest.mark.parametrize("kind", ["thread", "loop"])
+def test_f23_times_are_those_of_the_code_and_not_of_claim_and_commit(store: World, kind: str) -> None:
+    """All are claimed at once and run one after the other; each takes no time, and half a minute passes before its commit."""
+
+    def work(n: int) -> None:
+        store.clock.advance(30)
+        if n == 2:
+            raise RetryAfter(60)
+
+    async def work_in_loop(n: int) -> None:
+        work(n)
+
+    task = store.app.task(name="work", retry=Retry(2))(work_in_loop if kind == "loop" else work)
+    start, reader = store.clock.moment, Reader(store)
+    jobs = [task.enqueue(n) for n in range(3)]
+    store.app.worker(concurrency=1, lease=3600).run_until_empty()
+    ended = [store.get(job) for job in jobs]
+    assert [job.started_at for job in ended] == [start + timedelta(seconds=30 * n) for n in range(3)]
+    for job in ended[:2]:
+        assert job.started_at is not None
+        assert job.finished_at is not None
+        assert job.finished_at - job.started_at < timedelta(seconds=5)
+    (backed_off,) = [event for event in store.app.events(jobs[2].id) if event.kind == "backed_off"]
+    assert 0 <= backed_off.data["run_seconds"] < 5
+    found = reader.look()
+    told = [*seconds(found, "succeeded"), *seconds(found, "backed_off")]
+    assert len(told) == 3
+    assert all(each is not None and 0 <= each < 5 for each in told)
+
+
+def test_f23_a_child_process_measures_its_code_alone(tmp_path: Path) -> None:
+    with elsewhere(process_tasks.app, f"sqlite:///{tmp_path}/jobs.db") as app:
+        job = process_tasks.add.enqueue(1)
+        began = time.monotonic()
+        app.worker().run_until_empty()
+        whole = time.monotonic() - began
+        done = app.wait(job.id)
+        (claimed,) = [event for event in app.events(job.id) if event.kind == "started"]
+    assert done.started_at is not None
+    assert done.finished_at is not None
+    assert (done.finished_at - done.started_at).total_seconds() < whole / 10, "without the start of its process"
+    assert done.started_at > claimed.at

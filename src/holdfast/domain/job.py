@@ -161,7 +161,9 @@ class Job(msgspec.Struct, kw_only=True, eq=False):
     callback_status: CallbackStatus | None = None
     run_after: datetime | None = None
     started_at: datetime | None = None
+    """When the code of its last attempt began; while that runs, when it was claimed, as the event `started` has it."""
     finished_at: datetime | None = None
+    """When that code ended, if it ended the job; the last event has when that was committed."""
     created: bool = False
     """Whether the call that returned this job made it; False: its key had it already, or it was read."""
     same_arguments: bool = True

@@ -25,7 +25,9 @@ TOLD: Final = Metric("holdfast_events_total", "counter", "Events since this serv
 FINISHED: Final = Metric("holdfast_jobs_finished_total", "counter", "Jobs that came to an end.", (*_LANE, "state"))
 FAILED: Final = Metric("holdfast_attempts_failed_total", "counter", "Attempts that failed or whose worker was lost.", _LANE)
 WAITED: Final = Metric("holdfast_job_wait_seconds", "histogram", "How long jobs were ready before they started.", _LANE)
-RAN: Final = Metric("holdfast_job_run_seconds", "histogram", "How long attempts ran that came to an end of their own.", _LANE)
+RAN: Final = Metric(
+    "holdfast_job_run_seconds", "histogram", "How long the code of attempts ran that came to an end of their own.", _LANE
+)
 JOBS: Final = Metric("holdfast_jobs", "gauge", "Jobs by state, but for those that succeeded.", (*_LANE, "state"))
 OLDEST: Final = Metric("holdfast_oldest_ready_seconds", "gauge", "How long the next job of the queue has been ready.", ("queue",))
 WORKERS: Final = Metric("holdfast_workers", "gauge", "Workers that live.")

@@ -64,6 +64,10 @@ class Move(NamedTuple):
     change: Change
     callback: Hidden | None
     """Set where the job has a callback: what the message must not show."""
+    began_at: int | None = None
+    """When its code began, where that was measured."""
+    ended_at: int | None = None
+    """When it ended, if not now."""
 
 
 def lock(id: str, event_count: int | None = None) -> Op[Found]:
@@ -139,7 +143,8 @@ def write(moment: Moment, moves: Sequence[Move]) -> Op[None]:
 def _columns(each: Move, now: int) -> tuple[Any, ...]:
     change = each.change
     due = None if change.delay_seconds is None else now + int(change.delay_seconds * 1e6)
-    return each.seq, change.state, change.result, change.reason, due, now if change.ends else None, 1 - change.attempt_cost
+    ended = (each.ended_at or now) if change.ends else None
+    return each.seq, change.state, change.result, change.reason, due, ended, 1 - change.attempt_cost, each.began_at
 
 
 def _write_errors(now: int, moves: Iterable[Move]) -> Op[None]:
@@ -164,6 +169,7 @@ def record(events: Iterable[tuple[int, Iterable[Emitted]]]) -> Op[None]:
         yield Statement("count_events", {"counts": json_of(list(counts.items()))})
 
 
-def event_of(change: Change, now: int) -> Emitted:
-    """What a move leaves in the job's log."""
-    return EVENTS[change.verb], now, None if change.data is None else json_of(change.data)
+def event_of(change: Change, now: int, run_seconds: float | None = None) -> Emitted:
+    """What a move leaves in the job's log; of a failed attempt also how long its code ran, which is kept nowhere else."""
+    data = change.data if run_seconds is None or change.data is None else {**change.data, "run_seconds": run_seconds}
+    return EVENTS[change.verb], now, None if data is None else json_of(data)

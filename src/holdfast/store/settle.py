@@ -52,6 +52,10 @@ class Report(msgspec.Struct):
     """Set when `ctx.finish` writes it instead: it must not be written any more."""
     size: int = 0
     """About how many bytes it brings, where that was measured."""
+    began_at: int | None = None
+    """When the run's code began, in wall microseconds, where that was measured; else the claim counts."""
+    ended_at: int | None = None
+    """When it ended; else the commit counts."""
 
     def add(self, more: Gathered | Report) -> None:
         """Also report what a context gathered, or what another report was to write."""
@@ -68,6 +72,16 @@ class Report(msgspec.Struct):
             if change.error is not None:
                 size += len(change.error.message) * 2 + len(change.error.traceback)
         return size + len(self.progress or "") + len(self.meter or "")
+
+    def end(self, now: int) -> int:
+        """Not before it began, whatever the wall clock did meanwhile, and else not after the commit."""
+        if self.began_at is None or self.ended_at is None:
+            return now
+        return max(self.began_at, min(self.ended_at, now))
+
+    @property
+    def run_seconds(self) -> float | None:
+        return None if self.began_at is None or self.ended_at is None else (self.ended_at - self.began_at) / 1e6
 
     @property
     def is_plain(self) -> bool:
@@ -122,7 +136,7 @@ def _plain(reports: Sequence[Report]) -> list[Report]:
 def _finish(moment: Moment, reports: list[Report], worker: int | None) -> Op[set[int]]:
     """The same as `_settle` does, at once, for those whose claim is current and locked nowhere else."""
     leases = {report.seq: report.token for report in reports}
-    results = {report.seq: report.change.result for report in reports if report.change}
+    results = {each.seq: (each.began_at, each.end(moment.now), each.change.result) for each in reports if each.change}
     fields = {"now": moment.now, "worker": worker, "leases": json_of(leases), "results": json_of(results)}
     rows = yield Statement("finish_jobs", fields)
     return set(_decode_seqs(rows[0][0]))
@@ -138,7 +152,11 @@ def _settle(moment: Moment, reports: Sequence[Report], worker: int | None, waits
     ours = [report for report in reports if report.seq in held and report.token == tokens[report.seq]]
     yield from record((report.seq, _events(report, moment.now)) for report in ours)
     yield from _measure(moment, ours)
-    ended = [Move(each.seq, each.attempt, each.change, each.callback) for each in ours if each.change is not None]
+    ended = [
+        Move(each.seq, each.attempt, each.change, each.callback, each.began_at, each.end(moment.now))
+        for each in ours
+        if each.change is not None
+    ]
     if ended:
         yield Statement("end_claims", {"seqs": json_of([each.seq for each in ended])})
         yield from write(moment, ended)
@@ -147,7 +165,7 @@ def _settle(moment: Moment, reports: Sequence[Report], worker: int | None, waits
 
 def _events(report: Report, now: int) -> list[Emitted]:
     """The task's own first, then the move's."""
-    return [*report.events] if report.change is None else [*report.events, event_of(report.change, now)]
+    return [*report.events] if report.change is None else [*report.events, event_of(report.change, now, report.run_seconds)]
 
 
 def _measure(moment: Moment, reports: Iterable[Report]) -> Op[None]:

@@ -60,6 +60,7 @@ class RunLink:
             yield Statement("lock_claims", {"leases": f'{{"{claimed.seq}":{claimed.token}}}', "worker": self._worker})
             callback = hidden_of_callback(self._run)
             report = Report(claimed.seq, claimed.token, claimed.lane, claimed.attempt, change, callback=callback)
+            report.began_at = self._run.began_at
             for before in context.in_flight:
                 if not before.written:
                     before.recalled = True

@@ -191,4 +191,7 @@ def _report_of(run: Run, outcome: Outcome) -> Report:
             callback = hidden_of_callback(run)
         except Exception:  # what the job was enqueued with is damaged
             callback = hidden_of(run.task.signature, claimed.arguments)
-    return Report(claimed.seq, claimed.token, claimed.lane, claimed.attempt, change, callback=callback)
+    ended_at = None if run.began_at is None or run.micros is None else run.began_at + run.micros
+    report = Report(claimed.seq, claimed.token, claimed.lane, claimed.attempt, change, callback=callback)
+    report.began_at, report.ended_at = run.began_at, ended_at
+    return report

@@ -18,7 +18,7 @@ Parameters = Mapping[str, Any]
 
 _decode_offers = msgspec.json.Decoder(list[tuple[int, int, int, None]]).decode
 _decode_seqs = msgspec.json.Decoder(list[int]).decode
-_decode_results = msgspec.json.Decoder(dict[int, str | None]).decode
+_decode_results = msgspec.json.Decoder(dict[int, tuple[int | None, int, str | None]]).decode
 _decode_rows = msgspec.json.Decoder(list[Any]).decode
 
 

@@ -1,2 +1,2 @@
 INSERT INTO {schema}.finished (finished_at, seq, state, lane)
-SELECT :now::bigint, seq, state, lane FROM {schema}.job_state WHERE seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])
+SELECT finished_at, seq, state, lane FROM {schema}.job_state WHERE seq = ANY ((SELECT translate(:seqs::text, '[]', '{}'))::bigint[])

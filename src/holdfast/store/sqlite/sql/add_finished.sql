@@ -1,2 +1,2 @@
 INSERT INTO holdfast_finished (finished_at, seq, state, lane)
-SELECT :now, seq, state, lane FROM holdfast_job_state WHERE seq IN (SELECT value FROM json_each(:seqs))
+SELECT finished_at, seq, state, lane FROM holdfast_job_state WHERE seq IN (SELECT value FROM json_each(:seqs))

@@ -1,7 +1,8 @@
 -- What came between two places (newest job:newest event), added up: [lane, kind, how many, microseconds]. Starts come one by one,
--- with how long the job had been ready, and so do ends of runs, with how long it had run; the rest has no time.
+-- with how long the job had been ready, and so do ends of runs, with how long its code had run; the rest has no time.
 WITH fresh AS MATERIALIZED (
-    SELECT event.job, event.number, event.kind, event.at, spec.lane, spec.created_at, job_state.started_at
+    SELECT event.job, event.number, event.kind, event.at, spec.lane, spec.created_at, job_state.started_at, job_state.finished_at,
+           CASE WHEN event.kind IN ('failed', 'backed_off', 'snoozed') THEN json_extract(event.data, '$.run_seconds') END AS run_seconds
       FROM holdfast_event AS event
      CROSS JOIN holdfast_job_spec AS spec ON spec.seq = event.job
      CROSS JOIN holdfast_job_state AS job_state ON job_state.seq = event.job
@@ -25,10 +26,12 @@ SELECT json_group_array(json_array(lane, kind, number, micros))
           LEFT JOIN holdfast_event AS before ON before.job = fresh.job AND before.number = fresh.number - 1
          WHERE fresh.kind = 'started'
         UNION ALL
-        SELECT lane, kind, 1, at - coalesce(CASE WHEN started_at <= at THEN started_at END, -- else it has started again since
-                                            (SELECT start.at FROM holdfast_event AS start
+        SELECT lane, kind, 1, finished_at - started_at FROM fresh WHERE kind = 'succeeded'
+        UNION ALL
+        SELECT lane, kind, 1, coalesce(CAST(round(run_seconds * 1e6) AS INTEGER),
+                                       at - (SELECT start.at FROM holdfast_event AS start -- its worker did not measure it
                                               WHERE start.job = fresh.job AND start.number < fresh.number
                                                 AND start.kind = 'started'
                                               ORDER BY start.number DESC LIMIT 1))
           FROM fresh
-         WHERE kind IN ('succeeded', 'failed', 'backed_off', 'snoozed'))
+         WHERE kind IN ('failed', 'backed_off', 'snoozed'))
