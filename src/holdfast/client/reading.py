@@ -91,10 +91,10 @@ class Reading(ClientPart):
 
     def stats(self) -> dict[str, dict[str, int]]:
         """Task -> state -> how many jobs."""
-        return self._database.read(lambda _: browse.stats())
+        return self._database.read(lambda _: queues.stats())
 
     async def astats(self) -> dict[str, dict[str, int]]:
-        return await self._database.aread(lambda _: browse.stats())
+        return await self._database.aread(lambda _: queues.stats())
 
     def queues(self) -> list[Queue]:
         """Every queue that ever had a job, with how many of its jobs are where."""

@@ -103,13 +103,6 @@ def _page(chosen: Filter, cursor: int | None) -> Statement:
     return Statement("jobs_newest" if chosen.newest else "jobs_oldest", parameters)
 
 
-def stats() -> Op[dict[str, dict[str, int]]]:
-    counts: dict[str, dict[str, int]] = {}
-    for task, state, jobs in (yield Statement("stats")):
-        counts.setdefault(task, {})[state] = jobs
-    return counts
-
-
 def events(id: str, after: int, limit: int = EVENTS_PAGE_MAX) -> Op[list[Event]]:
     return (yield from log(id, after, limit)).events
 

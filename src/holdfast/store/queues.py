@@ -26,11 +26,11 @@ def queues() -> Op[list[Queue]]:
     return [Queue(name, **fields) for name, fields in counts.items()]
 
 
-def stats_of(may_see: Callable[[str], bool]) -> Op[Counts]:
+def stats(may_see: Callable[[str], bool] = lambda _: True) -> Op[Counts]:
     """Task -> state -> how many jobs, in the queues that `may_see` allows."""
     counts: Counts = {}
     for queue, task, state, jobs in (yield Statement("queues")):
         if state is not None and may_see(queue):
             states = counts.setdefault(task, {})
             states[state] = states.get(state, 0) + jobs
-    return counts
+    return dict(sorted(counts.items()))
