@@ -47,15 +47,11 @@ class Ids(Sequence[str]):
         return self._count - sum(len(chunk.existing) for chunk in self._chunks)
 
 
-class Batch(Sequence[Job]):
-    """The jobs of one `enqueue_many`: `len`, `.ids`, `.created`, and the jobs themselves, read as they are now."""
+class Counted:
+    """What both kinds of batch have without a look at the store."""
 
-    def __init__(self, load: Callable[[Sequence[str]], dict[str, Job]]) -> None:
+    def __init__(self) -> None:
         self.ids = Ids()
-        self._load = load
-
-    def add(self, accepted: Accepted) -> None:
-        self.ids.add(accepted)
 
     @property
     def created(self) -> int:
@@ -63,6 +59,14 @@ class Batch(Sequence[Job]):
 
     def __len__(self) -> int:
         return len(self.ids)
+
+
+class Batch(Counted, Sequence[Job]):
+    """The jobs of one `enqueue_many`: `len`, `.ids`, `.created`, and the jobs themselves, read as they are now."""
+
+    def __init__(self, load: Callable[[Sequence[str]], dict[str, Job]]) -> None:
+        super().__init__()
+        self._load = load
 
     @overload
     def __getitem__(self, index: int) -> Job: ...
@@ -78,22 +82,12 @@ class Batch(Sequence[Job]):
             yield from self[start : start + PAGE]
 
 
-class AsyncBatch:
+class AsyncBatch(Counted):
     """The same for `aenqueue_many`: `async for job in batch`."""
 
     def __init__(self, load: Callable[[Sequence[str]], Awaitable[dict[str, Job]]]) -> None:
-        self.ids = Ids()
+        super().__init__()
         self._load = load
-
-    def add(self, accepted: Accepted) -> None:
-        self.ids.add(accepted)
-
-    @property
-    def created(self) -> int:
-        return self.ids.created()
-
-    def __len__(self) -> int:
-        return len(self.ids)
 
     async def __aiter__(self) -> AsyncIterator[Job]:
         for start in range(0, len(self), PAGE):

@@ -66,7 +66,7 @@ class Enqueueing(ClientPart):
         refuse_while_importing("enqueues")
         with Entering(self._registry.hooks, None) as entry:
             batch = Batch(self._load)
-            with BulkWriter(self._database.write, batch.add) as writer:
+            with BulkWriter(self._database.write, batch.ids.add) as writer:
                 for chunk in _chunks(entry.mark_all(jobs)):
                     for url in _callbacks(chunk):
                         self.courier.check(url)
@@ -79,7 +79,7 @@ class Enqueueing(ClientPart):
         refuse_while_importing("enqueues")
         with Entering(self._registry.hooks, None) as entry:
             batch = AsyncBatch(self._aload)
-            async with AsyncBulkWriter(self._database.awrite, batch.add) as writer:
+            async with AsyncBulkWriter(self._database.awrite, batch.ids.add) as writer:
                 for chunk in _chunks(entry.mark_all(jobs)):
                     for url in _callbacks(chunk):
                         await self.courier.acheck(url)

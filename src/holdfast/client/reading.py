@@ -50,7 +50,8 @@ class Reading(ClientPart):
         after: str | Job | None = None,
     ) -> list[Job]:
         """A page of jobs; the next one with `after=` the last job of this one."""
-        return self._database.read(self._jobs(state, queue, task, tag, parent, newest, limit, after))
+        chosen = browse.Filter(_state_of(state), queue, _name_of(task), tag, _id_of(parent), newest, limit, _id_of(after))
+        return self._database.read(lambda _: browse.jobs(chosen, self._registry.decoders))
 
     async def ajobs(
         self,
@@ -64,30 +65,8 @@ class Reading(ClientPart):
         limit: int = 100,
         after: str | Job | None = None,
     ) -> list[Job]:
-        return await self._database.aread(self._jobs(state, queue, task, tag, parent, newest, limit, after))
-
-    def _jobs(
-        self,
-        state: State | str | None,
-        queue: str | None,
-        task: Task[Any] | str | None,
-        tag: str | None,
-        parent: str | Job | None,
-        newest: bool,
-        limit: int,
-        after: str | Job | None,
-    ) -> Operation[list[Job]]:
-        chosen = browse.Filter(
-            state=None if state is None else _state_of(state),
-            queue=queue,
-            task=task.name if isinstance(task, Task) else task,
-            tag=tag,
-            parent=parent.id if isinstance(parent, Job) else parent,
-            newest=newest,
-            limit=limit,
-            after=after.id if isinstance(after, Job) else after,
-        )
-        return lambda _: browse.jobs(chosen, self._registry.decoders)
+        chosen = browse.Filter(_state_of(state), queue, _name_of(task), tag, _id_of(parent), newest, limit, _id_of(after))
+        return await self._database.aread(lambda _: browse.jobs(chosen, self._registry.decoders))
 
     def stats(self) -> dict[str, dict[str, int]]:
         """Task -> state -> how many jobs."""
@@ -105,8 +84,16 @@ class Reading(ClientPart):
         return await self._database.aread(lambda _: queues.queues())
 
 
-def _state_of(state: State | str) -> State:
+def _name_of(task: Task[Any] | str | None) -> str | None:
+    return task.name if isinstance(task, Task) else task
+
+
+def _id_of(job: Job | str | None) -> str | None:
+    return job.id if isinstance(job, Job) else job
+
+
+def _state_of(state: State | str | None) -> State | None:
     try:
-        return State(state)
+        return None if state is None else State(state)
     except ValueError:
         raise SettingError(f"state {state!r} is unknown; use one of {', '.join(State)}") from None
