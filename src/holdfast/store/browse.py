@@ -50,18 +50,12 @@ def demand(id: str, decoders: Decoders) -> Op[Job]:
 
 
 def numbered(id: str, decoders: Decoders) -> Op[tuple[int, Job]]:
-<<<<<<< Updated upstream
     """The job with its number; as `get`."""
     found = yield Statement("job", {"id": id})
     if found:
         return found[0][0], job_of(found[0], decoders)
     holder = yield from _demand_outlived(id)
     return holder.seq, job_of_key(holder, decoders)
-=======
-    """The job with its number."""
-    row = yield from _only(id, "job")
-    return row[0], job_of(row, decoders)
->>>>>>> Stashed changes
 
 
 def find(moment: Moment, key: Key, decoders: Decoders) -> Op[Job | None]:
@@ -84,7 +78,7 @@ def jobs_by_id(ids: Sequence[str], decoders: Decoders) -> Op[dict[str, Job]]:
 def jobs(chosen: Filter, decoders: Decoders) -> Op[list[Job]]:
     if not 1 <= chosen.limit <= PAGE_MAX:
         raise SettingError(f"limit {chosen.limit} must be from 1 to {PAGE_MAX}; page on with after=<id of the last job>")
-    cursor = None if chosen.after is None else (yield from _only(chosen.after, "job_to_move"))[0]
+    cursor = None if chosen.after is None else (yield from _seq(chosen.after))
     rows = yield _page(chosen, cursor)
     return [job_of(row, decoders) for row in rows]
 
@@ -125,14 +119,10 @@ class Log(NamedTuple):
 
 def log(id: str, after: int, limit: int = EVENTS_PAGE_MAX) -> Op[Log]:
     """A place beyond the last event is the last event: a number of another job's, or of a log that was longer once."""
-<<<<<<< Updated upstream
     found = yield Statement("job_log", {"id": id})
     if not found:
         return Log((yield from _demand_outlived(id)).seq, [], 0, ended=True)
     seq, created_at, scheduled_for, count, state = found[0]
-=======
-    seq, created_at, scheduled_for, count, state = yield from _only(id, "job_log")
->>>>>>> Stashed changes
     after = min(after, count)
     first = [first_event(id, created_at, scheduled_for)] if after < 1 else []
     rows = yield Statement("events", {"seq": seq, "after": after, "limit": limit - len(first)})
@@ -180,7 +170,6 @@ def work_left(lanes: Sequence[int]) -> Op[tuple[bool, bool]]:
     return bool(ready), bool(running)
 
 
-<<<<<<< Updated upstream
 def _outlived(id: str) -> Op[Holder | None]:
     found = yield Statement("outlived_key", {"id": id})
     return Holder(*found[0][1:]) if found else None
@@ -195,11 +184,7 @@ def _demand_outlived(id: str) -> Op[Holder]:
 
 def _seq(id: str) -> Op[int]:
     found = yield Statement("job_to_move", {"id": id})
-=======
-def _only(id: str, verb: str) -> Op[Row]:
-    """The one row that this verb has about a job."""
-    found: list[Row] = yield Statement(verb, {"id": id})
->>>>>>> Stashed changes
     if not found:
         raise JobNotFound(f"there is no job {show(id)}; it may have been deleted or pruned")
-    return found[0]
+    seq: int = found[0][0]
+    return seq
