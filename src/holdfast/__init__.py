@@ -13,6 +13,7 @@ from holdfast.domain.queue import Queue
 from holdfast.domain.retry import Retry
 from holdfast.domain.secret import Secret
 from holdfast.domain.states import State
+from holdfast.domain.worker_status import WorkerStatus
 from holdfast.errors import (
     Changed,
     Conflict,
@@ -72,6 +73,7 @@ __all__ = [
     "Task",
     "UnknownTask",
     "Worker",
+    "WorkerStatus",
     "current_job",
 ]
 

@@ -312,6 +312,12 @@ def test_waits_and_runs_are_measured(app: Holdfast, clock: ManualClock) -> None:
         assert found[f"holdfast_job_{name}_seconds_count"] == {("default", "add"): 1}
 
 
+def test_f28_the_number_of_ready_jobs_is_there_when_it_is_0(app: Holdfast) -> None:
+    app.task_named("add").enqueue(1)
+    app.worker().run_until_empty()
+    assert scrape(app)["holdfast_jobs"] == {("default", "add", "ready"): 0}
+
+
 def test_gauges_tell_how_it_stands_now(app: Holdfast, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counting, "KEPT", 0)
     add, render = app.task_named("add"), app.task_named("render")
@@ -322,7 +328,8 @@ def test_gauges_tell_how_it_stands_now(app: Holdfast, clock: ManualClock, monkey
     clock.advance(5)
     found = scrape(app)
     assert found["holdfast_up"] == {(): 1}
-    assert found["holdfast_jobs"] == {("default", "add", "ready"): 2, ("slow", "render", "scheduled"): 1}
+    jobs = {("default", "add", "ready"): 2, ("slow", "render", "scheduled"): 1, ("slow", "render", "ready"): 0}
+    assert found["holdfast_jobs"] == jobs
     assert found["holdfast_oldest_ready_seconds"] == {("default",): 5}
     assert found["holdfast_workers"] == found["holdfast_worker_slots"] == found["holdfast_callbacks_pending"] == {(): 0}
     take(app, "add")

@@ -15,6 +15,7 @@ from holdfast.cli.lookup import find_job
 from holdfast.cli.screen import Column, document, line, screen, styled, table
 from holdfast.cli.times import age, span
 from holdfast.cli.trouble import Trouble
+from holdfast.cli.unclaimed import Reason, reasons
 from holdfast.domain.document import job_document
 from holdfast.domain.job import Job
 from holdfast.domain.states import State
@@ -50,12 +51,13 @@ def jobs(
             limit=limit,
             after=_whole(store, after),
         )
+        reason = reasons(store) if any(not job.final for job in found) and not json else lambda _: ""
     if json:
         document([job_document(job) for job in found])
     elif not found:
         line("No jobs.")
     else:
-        _list(found)
+        _list(found, reason)
         if len(found) == limit:
             line(Text(f"There may be more: --after {found[-1].id}", style="dim")) if screen().is_terminal else None
 
@@ -77,16 +79,16 @@ def stats(context: typer.Context, url: flags.Url = None, app: flags.App = None, 
     table([Column("TASK", least=16), *(Column(state.upper(), right=True) for state in shown)], rows)
 
 
-def _list(found: list[Job]) -> None:
+def _list(found: list[Job], reason: Reason) -> None:
     console = screen()
     wide = not console.is_terminal or console.width >= WIDE
     columns = [Column("ID" if wide else "HANDLE"), Column("STATE"), Column("TASK")]
     columns += [Column("QUEUE", least=8)] if wide else []
     columns += [Column("TRY", right=True), Column("AGE", right=True), Column("NOTE", least=8)]
-    table(columns, [_row(job, wide, TASK_CHARS_MAX if console.is_terminal else None) for job in found])
+    table(columns, [_row(job, reason(job), wide, TASK_CHARS_MAX if console.is_terminal else None) for job in found])
 
 
-def _row(job: Job, wide: bool, task_chars_max: int | None) -> list[str | Text]:
+def _row(job: Job, reason: str, wide: bool, task_chars_max: int | None) -> list[str | Text]:
     return [
         job.id if wide else job.handle,
         styled(job.state),
@@ -94,7 +96,7 @@ def _row(job: Job, wide: bool, task_chars_max: int | None) -> list[str | Text]:
         *([job.queue] if wide else []),
         f"{job.attempt}/{job.attempts_max}",
         span(age(job.created_at)),
-        Text(note(job)),
+        Text("; ".join(filter(None, (note(job), reason)))),
     ]
 
 

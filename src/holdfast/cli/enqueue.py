@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import sys
 from contextlib import suppress
 from typing import Annotated, Any
 
@@ -16,6 +17,7 @@ from holdfast.cli.tail import follow, say_end, verdict
 from holdfast.cli.target import example_target
 from holdfast.cli.times import moment_in
 from holdfast.cli.trouble import usage
+from holdfast.cli.unclaimed import reasons
 from holdfast.domain.document import job_document
 from holdfast.domain.job import Job
 from holdfast.registry import AnyTask
@@ -129,6 +131,9 @@ def _json_or_text(text: str) -> Any:
 
 
 def _see_through(app: Holdfast, job: Job, json: bool) -> int:
+    if reason := reasons(app)(job):
+        sys.stderr.write(f"holdfast: waiting for {job.id}, but {reason}; start one: holdfast worker\n")
+        sys.stderr.flush()
     if json:
         ended = app.wait(job.id)
         document({**job_document(ended), "created": job.created, "same_arguments": job.same_arguments})

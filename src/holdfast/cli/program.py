@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from holdfast import __version__
-from holdfast.cli import act, browse, demo_torture, doctor, enqueue, keys, maintenance, move, serve, show, tail, work
+from holdfast.cli import act, browse, demo_torture, doctor, enqueue, keys, maintenance, move, serve, show, tail, work, workers
 from holdfast.cli.trouble import Trouble, report
 
 INTERRUPTED = 130
@@ -31,6 +31,8 @@ for command in (
     act.retry,
     act.skip,
     browse.stats,
+    workers.workers,
+    workers.ping,
     doctor.doctor,
     maintenance.migrate,
     maintenance.prune,

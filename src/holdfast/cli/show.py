@@ -17,6 +17,7 @@ from holdfast.cli.job_row import bar, fraction_of, how_far, one_error
 from holdfast.cli.lookup import find_job
 from holdfast.cli.screen import compact, document, facts_grid, print_grid, screen, styled
 from holdfast.cli.times import age, calendar, clock, since, span
+from holdfast.cli.unclaimed import reasons
 from holdfast.domain.document import event_document, job_document
 from holdfast.domain.event import Event
 from holdfast.domain.job import Attempt, Job
@@ -38,17 +39,18 @@ def show(
     """Show all about one job."""
     with open_database(context, url, app) as store:
         job = find_job(store, id)
+        reason = reasons(store)(job)
         log = list(store.events(job.id, after=max(0, job.event_count - events))) if events else []
     if json:
         document({**job_document(job), "events": [event_document(event) for event in log]})
         return
     console = screen()
-    print_grid(facts_grid(_facts(job, VALUE_CHARS_MAX if console.is_terminal else None), "dim"))
+    print_grid(facts_grid(_facts(job, reason, VALUE_CHARS_MAX if console.is_terminal else None), "dim"))
     _print_attempts(console, job)
     _print_events(console, job, log)
 
 
-def _facts(job: Job, chars_max: int | None) -> Iterator[tuple[str, str | Text]]:
+def _facts(job: Job, reason: str, chars_max: int | None) -> Iterator[tuple[str, str | Text]]:
     yield "id", job.id
     yield "handle", job.handle
     yield "task", job.task
@@ -57,6 +59,8 @@ def _facts(job: Job, chars_max: int | None) -> Iterator[tuple[str, str | Text]]:
     if job.pruned:
         yield "pruned", "its result, events and errors were removed; its key lives on"
         return
+    if reason:
+        yield "waits", Text(reason, style="bold yellow")
     yield from _times(job)
     yield "arguments", _value(stored_text(job.shown_arguments), chars_max)
     if job.result_json is not None:

@@ -9,8 +9,9 @@ from holdfast.domain.job import Job
 from holdfast.domain.key import Key, Part, key_of
 from holdfast.domain.queue import Queue
 from holdfast.domain.states import State
+from holdfast.domain.worker_status import WorkerStatus
 from holdfast.errors import SettingError
-from holdfast.store import browse, queues
+from holdfast.store import browse, queues, workers
 from holdfast.store.op import Operation
 from holdfast.task import Task
 
@@ -82,6 +83,14 @@ class Reading(ClientPart):
     async def aqueues(self) -> list[Queue]:
         """The async twin of `queues`."""
         return await self._database.aread(lambda _: queues.queues())
+
+    def workers(self) -> list[WorkerStatus]:
+        """Every worker that the store knows, the oldest first; those that died stay for an hour."""
+        return self._database.read(workers.statuses)
+
+    async def aworkers(self) -> list[WorkerStatus]:
+        """The async twin of `workers`."""
+        return await self._database.aread(workers.statuses)
 
 
 def _name_of(task: Task[Any] | str | None) -> str | None:

@@ -9,6 +9,10 @@ import secrets
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
+from holdfast.domain.job import moment_of
+from holdfast.domain.worker_status import WorkerStatus
 from holdfast.errors import LeaseLost
 from holdfast.store.claim import Cursor, names_of
 from holdfast.store.op import Alone, Moment, Op, Shortcut, Statement
@@ -77,6 +81,30 @@ def renew(moment: Moment, worker: int, seq: int, token: int) -> Op[None]:
     if held[0][0] == "[]":
         raise LeaseLost(f"token {token} is not the current one: the job was taken, cancelled or ended meanwhile")
     yield from beat(moment, worker)
+
+
+def statuses(moment: Moment) -> Op[list[WorkerStatus]]:
+    """All that have a row, the oldest first."""
+    return [_status(moment.now, *row) for row in (yield Statement("known_workers", moment.clocks))]
+
+
+def _status(
+    now: int, name: str, host: str, pid: int, by_hand: int, queues: str | None, slots: int, started_at: int, beat_at: int,
+    running: int, alive: int,
+) -> WorkerStatus:  # fmt: skip
+    return WorkerStatus(
+        name=name,
+        host=host,
+        pid=pid,
+        queues=None if queues is None else msgspec.json.decode(queues, type=tuple[str, ...]),
+        slots=slots,
+        running=running,
+        started_at=moment_of(started_at),
+        beat_at=moment_of(beat_at),
+        quiet_seconds=max(0, now - beat_at) / 1e6,
+        alive=bool(alive),
+        by_hand=bool(by_hand),
+    )
 
 
 def notices(worker: int) -> Op[list[tuple[int, int, str]]]:
