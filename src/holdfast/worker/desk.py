@@ -28,7 +28,7 @@ class Run:
     """One attempt of one job in this worker."""
 
     __slots__ = (
-        "came_at", "claimed", "context", "deadline", "ended", "handle", "lease", "lost", "micros", "name", "outcome",
+        "began_at", "came_at", "claimed", "context", "deadline", "ended", "handle", "lease", "lost", "micros", "name", "outcome",
         "pool", "queue", "refused", "stopping", "task", "verdict",
     )  # fmt: skip
 
@@ -37,6 +37,7 @@ class Run:
         self.lease = lease
         """How many microseconds after the worker's last beat others may take the job."""
         self.name = task.name
+        self.began_at: int | None = None
         """When its code began, in wall microseconds of the store's clock."""
         self.micros: int | None = None
         """How long its code ran, without what comes before and after it; None: it has not returned."""

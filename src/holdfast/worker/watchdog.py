@@ -43,6 +43,7 @@ class Watchdog:
 
     def begin(self, run: Run) -> None:
         """A run starts now."""
+        run.began_at = self._clock.now()
         if run.task.timeout_seconds is not None:
             run.deadline = self._clock.tick() + int(run.task.timeout_seconds * 1e6)
         if not self._wake.is_set():
