@@ -153,7 +153,7 @@ def settle(attempt: int, attempts_max: int, outcome: Outcome, retry: Retry, chan
             return _change("back_off", reason=error.line, error=error, delay_seconds=delay, data=seen)
         case Snoozed(seconds=seconds, reason=reason):
             said = {"seconds": seconds, "reason": reason} if reason else {"seconds": seconds}
-            return _change("snooze", delay_seconds=seconds, attempt_cost=0, data=said)
+            return _change("snooze", reason=reason or None, delay_seconds=seconds, attempt_cost=0, data=said)
         case Skipped(reason=reason):
             return _change("skip", reason=reason, data={"reason": reason})
         case WasCancelled(reason=reason):

@@ -36,6 +36,10 @@ _NAMED: Final = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 _QUOTED: Final = re.compile(r"'(\w+)'")
 
 
+class UnknownArgument(PayloadError):
+    """A stored argument that the function does not take: that of a newer program may, or that of an older one did."""
+
+
 class Signature:
     """The arguments and the result of one task, in both directions."""
 
@@ -211,7 +215,7 @@ class Signature:
         except PayloadError as malformed:
             return PayloadError(f"arguments of {self.text}: {malformed}")
         if unknown := [key for key in given if key not in self._kinds]:
-            return PayloadError(
+            return UnknownArgument(
                 f"argument {unknown[0]!r} of {self.text}: there is no such parameter (any more); "
                 "let the task take it, or enqueue the job again without it",
                 unknown[0],

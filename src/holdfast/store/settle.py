@@ -75,9 +75,10 @@ class Report(msgspec.Struct):
 
     def end(self, now: int) -> int:
         """Not before it began, whatever the wall clock did meanwhile, and else not after the commit."""
-        if self.began_at is None or self.ended_at is None:
-            return now
-        return max(self.began_at, min(self.ended_at, now))
+        ended = self.ended_at
+        if ended is None or self.began_at is None or ended <= now:
+            return ended or now
+        return max(self.began_at, now)
 
     @property
     def run_seconds(self) -> float | None:

@@ -63,7 +63,7 @@ def perform(assignment: Assignment, send: Send) -> tuple[Outcome, int | None]:
     except BaseException as error:
         return Failed(error_of(error, traceback.format_exc()), retryable=False), None
     run = Run(assignment.claimed, task, assignment.queue, lease=0)
-    run.name = assignment.task
+    run.name, run.began_at = assignment.task, assignment.began_at
     context = partial(_context, assignment, send)
     send("began", {})
     outcome = asyncio.run(acall(run, context)) if task.is_async else call(run, context)

@@ -128,7 +128,7 @@ def assignment_of(run: Run) -> Assignment:
     module, path = function.__module__, None
     if module == "__main__":
         module, path = _started()
-    return Assignment(module, path, function.__qualname__, run.task.name, run.queue, run.claimed)
+    return Assignment(module, path, function.__qualname__, run.task.name, run.queue, run.claimed, run.began_at)
 
 
 def _started() -> tuple[str, str | None]:

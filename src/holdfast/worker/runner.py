@@ -13,11 +13,15 @@ from time import perf_counter_ns
 from typing import Any
 
 from holdfast.domain import codec
-from holdfast.domain.outcome import Failed, JobError, Outcome, Released, Succeeded, error_of, outcome_of
+from holdfast.domain.bounds import REASON_CHARS_MAX
+from holdfast.domain.outcome import Failed, JobError, Outcome, Released, Snoozed, Succeeded, error_of, outcome_of
 from holdfast.domain.secret import secrets_in
+from holdfast.domain.signature import UnknownArgument
+from holdfast.domain.text import clip
 from holdfast.errors import PayloadError
 from holdfast.worker.current import RUNNING
 from holdfast.worker.desk import Run
+from holdfast.worker.timing import NEWER_SECONDS, NEWER_SECONDS_MAX
 
 Call = Callable[[Run, Callable[[Run], Any]], Outcome]
 AsyncCall = Callable[[Run, Callable[[Run], Any]], Awaitable[Outcome]]
@@ -43,7 +47,7 @@ def call(run: Run, context: Callable[[Run], Any]) -> Outcome:
         except BaseException as error:
             return raised(error, run)
     except BaseException as error:
-        return broken(error)
+        return put_off(error, run) or broken(error)
     finally:
         RUNNING.reset(before)
 
@@ -67,7 +71,7 @@ async def acall(run: Run, context: Callable[[Run], Any]) -> Outcome:
         except BaseException as error:
             return raised(error, run)
     except BaseException as error:
-        return broken(error)
+        return put_off(error, run) or broken(error)
 
 
 def _load(run: Run, context: Callable[[Run], Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -91,6 +95,21 @@ def raised(error: BaseException, run: Run) -> Outcome:
     """What its code raised may quote its arguments: the secret ones are taken out."""
     hidden = secrets_in(codec.decode(run.claimed.arguments), run.task.signature.secrets)
     return outcome_of(error, run.task.retry, _trace(error), hidden)
+
+
+def put_off(error: BaseException, run: Run) -> Outcome | None:
+    """An argument that this program's function does not take, of a young job: a newer worker of a deploy under way may know it.
+
+    At no cost of an attempt, later and later; None: no other worker took it within NEWER_SECONDS_MAX, so the job fails.
+    """
+    if not isinstance(error, UnknownArgument) or run.began_at is None:
+        return None
+    age = (run.began_at - run.claimed.created_at) / 1e6
+    if age >= NEWER_SECONDS_MAX:
+        return None
+    low, high = NEWER_SECONDS
+    reason = f"left to a newer worker, for {NEWER_SECONDS_MAX / 60:g} minutes after it was enqueued: {error}"
+    return Snoozed(min(high, max(low, age)), clip(reason, REASON_CHARS_MAX))
 
 
 def broken(error: BaseException) -> Outcome:

@@ -35,6 +35,14 @@ REPORT_SECONDS: Final = 0.05
 PROGRESS_SECONDS: Final = 1.0
 """How often progress of one job is written: only the last counts. Halved, a million ticks make twice as many events."""
 
+# Deploys
+
+NEWER_SECONDS: Final = (1.0, 60.0)
+"""The shortest and the longest pause of a job with an argument that only a newer worker knows: its age, within these.
+Halved, old workers claim such jobs twice as often."""
+NEWER_SECONDS_MAX: Final = 3600.0
+"""How long after it was enqueued such a job is left to newer workers before it fails. Halved, half an hour for a deploy."""
+
 # Prefetch
 
 PREFETCH_SECONDS: Final = 0.05

@@ -27,6 +27,7 @@ class Assignment(msgspec.Struct, frozen=True):
     task: str
     queue: str
     claimed: Claimed
+    began_at: int | None = None
 
 
 class Setup(msgspec.Struct, frozen=True):
