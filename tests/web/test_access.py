@@ -558,20 +558,64 @@ def test_a_key_for_some_queues_sees_nothing_of_the_others(app: Holdfast, web: An
             assert there.status_code == nowhere.status_code in (403, 404), (scope, route, there.text)
             assert there.text.replace(theirs.id, "nowhere").replace("theirs", "nowhere") == nowhere.text, route
         assert theirs.id not in asker.get("/api/events?after=").text
+        there, nowhere = (asker.get(f"/api/jobs?after={id}") for id in (theirs.id, "nowhere"))
+        assert (there.status_code, there.text.replace(theirs.id, "nowhere")) == (404, nowhere.text), "m12: also as a cursor"
         for query in ("", "?queue=theirs", "?tag=t", f"?parent={mine.id}", "?state=ready", "?task=breaks", "?newest=false"):
             listed = asker.get(f"/api/jobs{query}").text
             assert theirs.id not in listed, query
             assert "CANARY" not in listed, query
     assert app.get(theirs.id) is not None
-    operator = Asker(web, key=app.add_key("me", "operate", queues=["mine"]).text)
-    wanted = {"task": "add", "args": [1]}
-    assert operator.post("/api/jobs", json={**wanted, "queue": "mine"}).status_code == 201
-    assert operator.post("/api/jobs", json={**wanted, "queue": "theirs"}).status_code == 403
-    assert operator.post("/api/jobs", json=wanted).status_code == 403, "not in the task's own queue either"
-    for key in (["theirs", 1], {"parts": ["theirs", 1], "conflict": "raise"}, {"parts": ["theirs", 1], "conflict": "replace"}):
-        held = operator.post("/api/jobs", json={**wanted, "queue": "mine", "key": key})
-        assert held.status_code in (403, 409), held.text
-        assert theirs.id not in held.text
-    same_id = operator.post("/api/jobs", json={**wanted, "queue": "mine", "id": theirs.id})
-    assert same_id.status_code == 409
-    assert "CANARY" not in same_id.text
+
+
+NAMELESS = {("POST", "/api/jobs"), ("POST", "/api/tickets"), ("POST", "/login"), ("POST", "/logout")}
+"""Routes that change something and have no name in their path: each has a test of its own here of what its body may name."""
+
+
+@pytest.fixture
+def tenant(app: Holdfast, web: Any) -> Asker:
+    @app.task(name="own", queue="mine")
+    def own(a: int) -> int:
+        return a
+
+    @app.task(name="admin.wipe", queue="theirs")
+    def wipe(what: str) -> str:
+        return what
+
+    return Asker(web, key=app.add_key("me", "operate", queues=["mine", "more"]).text)
+
+
+def test_h4_no_route_that_takes_names_in_its_body_was_forgotten(web: Any) -> None:
+    assert {(r.method, r.path) for r in walk(web) if r.method != "GET" and "{" not in r.path} == NAMELESS
+
+
+def test_h4_a_key_for_some_queues_enqueues_their_tasks_only(app: Holdfast, tenant: Asker) -> None:
+    def refused(**wanted: Any) -> str:
+        answer = tenant.post("/api/jobs", json=wanted)
+        assert answer.status_code == 422, answer.text
+        return answer.text
+
+    assert tenant.post("/api/jobs", json={"task": "own", "args": [1]}).status_code == 201
+    assert tenant.post("/api/jobs", json={"task": "own", "args": [1], "queue": "more"}).status_code == 201
+    assert tenant.post("/api/jobs", json={"task": "own", "args": [1], "queue": "theirs"}).status_code == 403
+    for queue in ({}, {"queue": "mine"}, {"queue": "theirs"}):
+        theirs, nobodys = (refused(task=name, args=["x"], **queue) for name in ("admin.wipe", "nobodys.task"))
+        assert theirs.replace("admin.wipe", "nobodys.task") == nobodys, "as if it did not exist"
+        assert "registered: own" in theirs
+    assert [task["name"] for task in tenant.get("/api/tasks").json()["tasks"]] == ["own"]
+    assert {job.task for job in app.jobs()} == {"own"}
+
+
+def test_m12_keys_and_ids_of_other_queues_can_neither_be_taken_nor_found_out(app: Holdfast, tenant: Asker) -> None:
+    wipe, wanted = app.tasks["admin.wipe"], {"task": "own", "args": [1]}
+    wipe.using(key=("taken", 1), id="their-id").enqueue("x")
+    for parts in (["taken", 1], ["free", 1]):
+        for key in (parts, {"parts": parts, "conflict": "raise"}):
+            first = tenant.post("/api/jobs", json={**wanted, "key": key})
+            assert first.status_code == (201 if key is parts else 409), "its own, whatever another queue has"
+        assert tenant.post("/api/jobs", json={**wanted, "key": parts}).json()["created"] is False
+        assert tenant.post("/api/jobs", json={**wanted, "queue": "more", "key": parts}).status_code == 201
+    assert wipe.using(key=("free", 1)).enqueue("x").created, "the owner's key was not taken"
+    theirs, nobodys = (tenant.post("/api/jobs", json={**wanted, "id": id}) for id in ("their-id", "no-such-id"))
+    assert (theirs.status_code, theirs.text) == (422, nobodys.text)
+    whole = Asker(tenant._web, key=app.add_key("all", "operate").text)
+    assert whole.post("/api/jobs", json={**wanted, "key": ["holdfast.queue", "mine", "taken", 1]}).status_code == 422

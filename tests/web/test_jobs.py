@@ -138,7 +138,7 @@ def test_seconds_are_from_now(client: httpx.Client) -> None:
         ({"task": "add", "args": [1], "key": [1.5]}, "/key/0", "expected int | str, got float"),
         ({"task": "add", "args": [1], "key": ["x\u0000"]}, "/key", "NUL"),
         ({"task": "add", "args": [1], "key": {"parts": ["a"], "scope": "never"}}, "/key/scope", "invalid enum value 'never'"),
-        ({"task": "add", "args": [1], "key": ["Idempotency-Key", "x"]}, "/key", "one of that header's"),
+        ({"task": "add", "args": [1], "key": ["Idempotency-Key", "x"]}, "/key", "is one of ours"),
         ({"task": "add", "args": [1], "meta": [1]}, "/meta", "expected object | null, got array"),
         ({"task": "add", "args": [1], "colour": "red"}, "", "object contains unknown field colour"),
         ({"task": "add", "args": {"a": 1}}, "/args", "expected array, got object"),

@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 from holdfast.domain.document import job_document
 from holdfast.domain.job import Job, NewJob
 from holdfast.domain.key import Key
-from holdfast.errors import Conflict, JobNotFound
+from holdfast.errors import JobNotFound
 from holdfast.web.access import Caller
 from holdfast.web.dependencies import ID_PATTERN, JobId, Operator, Reader, TheApp, visible_job
 from holdfast.web.documents import AcceptedDocument, JobDocument, Json, StateName, accepted_document
@@ -24,6 +24,7 @@ from holdfast.web.new_job import NAME_PATTERN, JobWanted, new_job, read_wanted
 from holdfast.web.openapi import body_of
 from holdfast.web.paths import JOBS, job_path
 from holdfast.web.problem import Problem, misfit
+from holdfast.web.reach import QUEUE_PART, check_new, task_of
 
 router = APIRouter(tags=["jobs"])
 
@@ -71,16 +72,11 @@ async def ask_for_a_job(
     """Durable when this is answered. The arguments are checked against the task's signature: a 422 names the one that does
     not fit. `key` makes it happen once, for good; the header `Idempotency-Key` once within a day, for this caller."""
     wanted = read_wanted(await _json(request))
-    job = new_job(app, wanted, _header_key(idempotency_key, wanted, caller))
-    _check_queue(caller, job)
-    try:
-        accepted = await app.aenqueue(job)
-    except Conflict as error:
-        if caller.queues is not None and (error.job is None or not caller.may_see(error.job.queue)):
-            raise _held() from None
-        raise
-    if not accepted.created:
-        _check_known(caller, job, accepted, by_header=idempotency_key is not None)
+    task, key = task_of(app, caller, wanted.task), _header_key(idempotency_key, wanted, caller)
+    job = check_new(caller, new_job(task, wanted, key), has_id=wanted.id is not None)
+    accepted = await app.aenqueue(job)
+    if not accepted.created and idempotency_key is not None:
+        _check_same(job, accepted)
     where = {"location": job_path(request.scope.get("root_path", ""), accepted.id)}
     return Json(accepted_document(accepted), 201 if accepted.created else 200, headers=where)
 
@@ -111,10 +107,12 @@ async def list_jobs(
     if chosen is not None and not caller.may_see(chosen):
         return Json({"jobs": [], "next": None})
     try:
+        if after is not None and caller.queues is not None:
+            await visible_job(app, caller, after)
         found = await app.ajobs(
             state=state, queue=chosen, task=task, tag=tag, parent=parent, newest=newest, limit=limit, after=after
         )
-    except JobNotFound:
+    except (JobNotFound, Problem):
         raise Problem(404, f"after={after!r}: that job is gone; begin again without it") from None
     following = found[-1].id if len(found) == limit else None
     return Json({"jobs": [job_document(job) for job in found], "next": following}, headers=_link(request, following))
@@ -160,8 +158,8 @@ async def _json(request: Request) -> bytes:
 def _header_key(header: str | None, wanted: JobWanted, caller: Caller) -> Key | None:
     if header is None:
         parts = wanted.key if isinstance(wanted.key, list) else wanted.key.parts if wanted.key else []
-        if parts and parts[0] == KEY_PART:
-            raise misfit("/key", f"a key that begins with {KEY_PART!r} is one of that header's; choose another word")
+        if parts and parts[0] in (KEY_PART, QUEUE_PART):
+            raise misfit("/key", f"a key that begins with {parts[0]!r} is one of ours; choose another word")
         return None
     if wanted.key is not None:
         raise Problem(400, "the header Idempotency-Key and the key in the body both name a key; send one of them")
@@ -170,23 +168,9 @@ def _header_key(header: str | None, wanted: JobWanted, caller: Caller) -> Key | 
     return Key(KEY_PART, caller.identity, header, scope=KEPT_SECONDS, failed="hold")
 
 
-def _check_queue(caller: Caller, job: NewJob) -> None:
-    if not caller.may_see(job.options.queue):
-        raise Problem(403, f"queue {job.options.queue!r} is not one of those that the key of {caller.name!r} is for")
-    key = job.options.key
-    if caller.queues is not None and key is not None and key.conflict == "replace":
-        raise Problem(403, "a key that is for some queues only cannot replace a job: it might be in another queue")
-
-
-def _held() -> Problem:
-    return Problem(409, "the key, or the id, is that of a job that you may not see; use another")
-
-
-def _check_known(caller: Caller, asked: NewJob, first: Job, *, by_header: bool) -> None:
-    """The key had a job: one that the caller may see, and, under the header, one that was asked for in the same words."""
-    if not caller.may_see(first.queue):
-        raise _held()
-    if by_header and (first.task != asked.options.task or not first.same_arguments):
+def _check_same(asked: NewJob, first: Job) -> None:
+    """The header's key had a job: one that was asked for in the same words."""
+    if first.task != asked.options.task or not first.same_arguments:
         raise Problem(
             422, f"this Idempotency-Key was used for job {first.id!r}, with another task or other arguments; use a new one"
         )

@@ -14,7 +14,6 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from holdfast.app import Holdfast
 from holdfast.domain.bounds import (
     ATTEMPTS_MAX,
     CALLBACK_CHARS_MAX,
@@ -24,7 +23,6 @@ from holdfast.domain.bounds import (
     SECONDS_MAX,
     TAGS_MAX,
 )
-from holdfast.domain.event import RESERVED_PREFIX
 from holdfast.domain.job import NewJob, Options
 from holdfast.domain.key import Key
 from holdfast.errors import PayloadError, SettingError
@@ -110,12 +108,8 @@ def read_cancel(body: bytes) -> str:
     return _read(_decode_cancel, body or b"{}").reason
 
 
-def new_job(app: Holdfast, wanted: JobWanted, key: Key | None) -> NewJob:
+def new_job(task: AnyTask, wanted: JobWanted, key: Key | None) -> NewJob:
     """The job that this body asks for, under `key` if the request brought one apart from its body."""
-    task = app.tasks.get(wanted.task)
-    if task is None or wanted.task.startswith(RESERVED_PREFIX):
-        known = ", ".join(sorted(name for name in app.tasks if not name.startswith(RESERVED_PREFIX))[:20]) or "none"
-        raise misfit("/task", f"task {wanted.task!r} is not registered with this app; registered: {known}")
     return NewJob(_options(task, wanted, key), _arguments(task, wanted))
 
 

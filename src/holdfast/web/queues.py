@@ -8,7 +8,6 @@ from fastapi import APIRouter, Path
 from fastapi.responses import Response
 from typing_extensions import TypedDict
 
-from holdfast.domain.event import RESERVED_PREFIX
 from holdfast.domain.job import moment_of
 from holdfast.domain.queue import Queue
 from holdfast.registry import AnyTask
@@ -18,6 +17,7 @@ from holdfast.web.dependencies import Reader, TheApp
 from holdfast.web.documents import Json, Moment
 from holdfast.web.new_job import NAME_PATTERN
 from holdfast.web.problem import Problem
+from holdfast.web.reach import tasks_of
 
 router = APIRouter(tags=["overview"])
 
@@ -110,9 +110,7 @@ async def list_workers(app: TheApp, caller: Reader) -> Response:
 @router.get("/api/tasks", summary="List tasks", responses={200: {"model": TasksDocument}})
 async def list_tasks(app: TheApp, caller: Reader) -> Response:
     """What can be asked for, and with which arguments."""
-    named = sorted(app.tasks.items())
-    known = [task for name, task in named if not name.startswith(RESERVED_PREFIX) and caller.may_see(task.queue)]
-    return Json({"tasks": [_task(task) for task in known]})
+    return Json({"tasks": [_task(task) for task in tasks_of(app, caller)]})
 
 
 async def _queue(asked: Any, name: str) -> Queue | None:
