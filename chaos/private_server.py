@@ -62,6 +62,7 @@ class PrivateServer:
         self.password = password or secrets.token_hex(8)
         self.directory = Path(tempfile.mkdtemp(prefix="holdfast-server-"))
         self._data, self._log = self.directory / "data", self.directory / "server.log"
+        self._copy = self.directory / "copy"
         self._user = _system_user(self._programs, self.directory)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -130,6 +131,41 @@ class PrivateServer:
 
     def promote(self) -> None:
         self._run("pg_ctl", "promote", *self._where())
+
+    # Restores of older states
+
+    def copy_cluster(self) -> None:
+        """A copy of all data, while the server runs."""
+        conninfo = f"host=127.0.0.1 port={self.port} user=postgres password={self.password}"
+        self._run("pg_basebackup", "-D", str(self._copy), "-d", conninfo, "-X", "stream", "-c", "fast", "--no-sync")
+
+    def restore_cluster(self) -> None:
+        self._run("pg_ctl", "stop", *self._where(), "-m", "immediate")
+        shutil.rmtree(self._data)
+        self._copy.rename(self._data)
+        self.start()
+
+    def copy_database(self) -> None:
+        """A dump of the database, while it is in use."""
+        self._run("pg_dump", "-d", self.url("postgres"), "-F", "custom", "-f", str(self._copy))
+
+    def restore_database(self) -> None:
+        """Into a new database, which then takes the name of the old one."""
+        self._administer(f"CREATE DATABASE restored OWNER {ROLE}")
+        self._run("pg_restore", "-d", self.url("postgres", "restored"), str(self._copy))
+        self._administer(
+            f"ALTER DATABASE {DATABASE} ALLOW_CONNECTIONS false",
+            f"DROP DATABASE {DATABASE} WITH (FORCE)",
+            f"ALTER DATABASE restored RENAME TO {DATABASE}",
+        )
+        self._copy.unlink()
+
+    def _administer(self, *statements: str) -> None:
+        import psycopg
+
+        with psycopg.connect(self.url("postgres", "postgres"), autocommit=True) as admin:
+            for statement in statements:
+                admin.execute(statement)
 
     def kill(self) -> None:
         """SIGKILL to all processes of the server, as in a crash of its machine."""

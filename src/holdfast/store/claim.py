@@ -34,7 +34,7 @@ _decode_offers = msgspec.json.Decoder(list[tuple[int, int, str | None]]).decode
 
 
 class WorkerGone(HoldfastError):
-    """The worker was given up for dead by others, and its row is gone: it can hold nothing."""
+    """The worker was given up for dead by others, or the database was restored: it can hold nothing."""
 
 
 class Lane(NamedTuple):
@@ -74,6 +74,8 @@ class Holder(msgspec.Struct, frozen=True):
     lease: int
     leases: dict[str, int] = {}
     """Of tasks whose leases last otherwise."""
+    since: int = 0
+    """Its last beat: if the row has an earlier one, the database was restored, and numbers of jobs may be those of others."""
 
 
 class Claim(NamedTuple):
@@ -110,6 +112,7 @@ def claim(moment: Moment, holder: Holder, lanes: Sequence[Lane], limit: int, cur
         "offers": json_of(offers),
         "now": moment.now,
         "worker": holder.worker,
+        "since": holder.since,
         "lease": holder.lease,
         "leases": json_of(leases) if leases else None,
         "event_prefix": f'{{"worker":{json_of(holder.name)},"attempt":',

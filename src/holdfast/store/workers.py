@@ -60,19 +60,21 @@ class Beat(Shortcut["int | None"]):
         self._worker, self._last_tick = worker, last_tick
 
     def __call__(self, moment: Moment) -> Op[int | None]:
-        return moment.tick if (yield from beat(moment, self._worker)) else None
+        return moment.tick if (yield from beat(moment, self._worker, self._last_tick)) else None
 
     def alone(self, moment: Moment) -> Alone[int | None]:
         return Alone(_beat(moment, self._worker, self._last_tick), moment.tick)
 
 
-def beat(moment: Moment, worker: int) -> Op[bool]:
-    """False: the worker was given up for dead, and its row is gone."""
-    return bool((yield _beat(moment, worker, None)))
+def beat(moment: Moment, worker: int, since: int = 0) -> Op[bool]:
+    """False: the worker was given up for dead, and its row is gone, or the row has an earlier beat than `since`: the database was
+    restored. The reply to a later one may have been lost."""
+    return bool((yield _beat(moment, worker, None, since)))
 
 
-def _beat(moment: Moment, worker: int, last: int | None) -> Statement:
-    return Statement("beat", {"now": moment.now, "tick": moment.tick, "boot": moment.boot, "worker": worker, "last": last})
+def _beat(moment: Moment, worker: int, last: int | None, since: int = 0) -> Statement:
+    fields = {"now": moment.now, "tick": moment.tick, "boot": moment.boot, "worker": worker, "last": last, "since": since}
+    return Statement("beat", fields)
 
 
 def renew(moment: Moment, worker: int, seq: int, token: int) -> Op[None]:

@@ -56,8 +56,8 @@ class Claimer:
         """Those of this worker's lanes that have something ready."""
         return claim.ready_lanes(self._config.queues, self._tasks, self._cursor)
 
-    def claim(self, moment: Moment, worker: int, lanes: list[Lane], limit: int) -> Op[Claim]:
-        holder = Holder(worker, self._config.name, self._lease, self._leases)
+    def claim(self, moment: Moment, worker: int, since: int, lanes: list[Lane], limit: int) -> Op[Claim]:
+        holder = Holder(worker, self._config.name, self._lease, self._leases, since)
         return claim.claim(moment, holder, lanes, limit, self._cursor)
 
     def start_over(self) -> None:

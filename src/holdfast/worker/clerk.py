@@ -250,7 +250,6 @@ class Clerk:
         try:
             filed = self._store.write(self._filing(reports, size, action.tend, action.beat))
         except WorkerGone:
-            self._reports.put_back(reports)
             self._lose_all()
             return
         except Exception as error:
@@ -291,23 +290,24 @@ class Clerk:
 
     def _filing(self, reports: list[Report], size: int, tends: bool, beats: bool) -> Operation[Filed]:
         in_doubt, prunes = self._in_doubt, tends and time.monotonic() - self._pruned_at >= PRUNE_SECONDS
+        since = 0 if beats else self.beat_tick  # the beat has compared it, and the clock may have been set back
 
         def run(moment: Moment) -> Op[Filed]:
             current = [report for report in reports if not report.recalled]
             settled, notices, alive, lanes = yield from together(
                 write_reports(moment, current, self.worker, waits=False),
                 workers.notices(self.worker),
-                workers.beat(moment, self.worker) if beats else _nothing(True),
+                workers.beat(moment, self.worker, self.beat_tick) if beats else _nothing(True),
                 self._claimer.lanes() if size and not tends else _nothing([]),
             )
             if not alive:
-                raise WorkerGone(f"worker {self._config.name} was given up for dead")
+                raise WorkerGone(f"worker {self._config.name} was given up for dead, or the database was restored")
             if in_doubt:  # after the beat: a statement of ours that is still on its way was fenced by the beat before
                 yield from self._give_back_unknown(moment)
             tended = (yield from self._tend(moment, prunes)) if tends else None
             if tends and size:
                 lanes = yield from self._claimer.lanes()
-            claimed = (yield from self._claimer.claim(moment, self.worker, lanes, size)) if lanes else claim.NOTHING
+            claimed = (yield from self._claimer.claim(moment, self.worker, since, lanes, size)) if lanes else claim.NOTHING
             return Filed(moment.tick if beats else None, settled, notices, claimed, tended)
 
         return run
@@ -398,24 +398,18 @@ class Clerk:
             self._runs.pop(seq, None)
 
     def _lose_all(self) -> None:
-        log.warning("worker %s was given up for dead by the others; it registers again", self._config.name)
-        self._register_again("its lease ran out")
+        self._start_over("was given up for dead by the others, or the database was restored")
 
-    def _start_over(self) -> None:
-        """Jobs of the database before, and their numbers, mean nothing in this one."""
-        log.warning("worker %s: the database is another one than before; the worker registers again", self._config.name)
+    def _start_over(self, what: str = "has another database than before") -> None:
+        """Nothing that the worker holds is its own any more; a job's number may be another's. It goes on under a new one."""
+        log.warning("worker %s %s; it registers again", self._config.name, what)
         generation = self._store.generation
         self._reports.clear()
         self._claimer.start_over()
-        self._register_again("the database was restored or replaced")
-        self._generation = generation
-
-    def _register_again(self, why: str) -> None:
-        """Nothing that the worker holds is its own any more. It goes on under a new number."""
         for seq in list(self._runs):
-            self._lose(seq, None, why)
+            self._lose(seq, None, f"its worker {what}")
         self._register()
-        self._woken = True
+        self._generation, self._woken = generation, True
 
     def _forget(self, run: Run) -> None:
         """It has ended, and its job was taken from this worker before."""

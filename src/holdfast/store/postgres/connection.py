@@ -34,7 +34,9 @@ PREPARED_MAX: Final = 400
 
 _NOW: Final = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _CLOCK: Final = f"SELECT {_NOW}"
-_TIMELINE: Final = "SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
+_TIMELINE: Final = (
+    "SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) || ' ' || oid FROM pg_database WHERE datname = current_database()"
+)
 _BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _STARTED: Final = f"SELECT pg_current_xact_id()::text, {_NOW}"
 _FATE: Final = "SELECT pg_xact_status($1::text::xid8)"
@@ -353,7 +355,8 @@ def opened(raw: Bounded, location: Location, probed: Probed, clock: Clock) -> Co
 
 
 def _timeline(raw: Bounded) -> str | None:
-    """Changes when another server takes over, whose transaction numbers may mean others; None where that cannot be asked."""
+    """Changes when another server takes over, whose transaction numbers may mean others, or when another database takes the name
+    of this one; None where that cannot be asked."""
     try:
         with raw.settled():
             found = raw.execute(_TIMELINE).fetchone()

@@ -3,7 +3,7 @@
 -- a look-up costs less than here. A job that never moved has no row in `job_state`; no other transaction can write one: that takes the
 -- job's row of `ready`. `leases` is {lane: microseconds}, :event_prefix is JSON without its end, {"worker":"…","attempt": — which is
 -- cheaper than building an object for every row. (OFFSET 0: by its number, one by one, whatever the planner thinks of the tables.)
-WITH alive AS MATERIALIZED (SELECT id FROM {schema}.worker WHERE id = :worker::bigint FOR KEY SHARE),
+WITH alive AS MATERIALIZED (SELECT id FROM {schema}.worker WHERE id = :worker::bigint AND beat_tick >= :since::bigint FOR KEY SHARE),
 taken AS (
     DELETE FROM {schema}.ready
      WHERE ctid = ANY (ARRAY(SELECT (offer ->> 3)::tid FROM jsonb_array_elements(:offers::jsonb) AS offer))

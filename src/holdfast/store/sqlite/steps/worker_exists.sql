@@ -1,1 +1,1 @@
-SELECT 1 FROM holdfast_worker WHERE id = :worker
+SELECT 1 FROM holdfast_worker WHERE id = :worker AND beat_tick >= :since
