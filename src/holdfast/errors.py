@@ -66,9 +66,5 @@ class StoreUnavailable(HoldfastError):
     """The database cannot be opened, read or written now. Nothing was acknowledged."""
 
 
-class Refused(StoreUnavailable):
-    """The database works, but not for this write: it would refuse the same write again."""
-
-
 class SettingError(HoldfastError, ValueError):
     """A setting, an option or an argument to Holdfast itself has a value that makes no sense."""

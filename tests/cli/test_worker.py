@@ -51,6 +51,15 @@ def test_drain_runs_everything_and_exits(cli: Run, app: Holdfast, here: Path) ->
     assert job.state == "scheduled"
 
 
+@pytest.mark.parametrize("flags", [(), ("--retries",)])
+def test_f19_drain_tells_what_is_left_and_waits_for_retries_if_asked(cli: Run, here: Path, flags: tuple[str, ...]) -> None:
+    cli("enqueue", "tasks", "add", "first=1", "--run-after", "1h")
+    with start("worker", "tasks", "--drain", "--name", "w1", *flags, here=here) as worker:
+        _, err = worker.communicate(timeout=60)
+    assert worker.returncode == 0
+    assert "worker w1: left are 1 scheduled, 0 ready and 0 running jobs" in err
+
+
 def test_only_the_queues_that_were_asked_for(cli: Run, app: Holdfast) -> None:
     for queue in ("a", "b", "c"):
         cli("enqueue", "tasks", "add", "first=1", "--queue", queue)
@@ -82,6 +91,7 @@ def test_sigterm_lets_the_running_job_finish(cli: Run, app: Holdfast, here: Path
         (("--lease", "soon"), ("--lease 'soon' is not a duration",)),
         (("--lease", "1ms"), ("too short",)),
         (("--grace", "-1"), ("--grace '-1' is not a duration",)),
+        (("--retries",), ("--retries goes with --drain",)),
         (("-q", "a,,b"), ("holds an empty name",)),
         (("-q", "a b"), ("queue 'a b'",)),
         (("--log-level", "loud"), ("--log-level 'loud' is unknown", "debug, info")),
@@ -107,12 +117,15 @@ def test_every_flag_has_an_environment_variable(cli: Run, here: Path, app: Holdf
 def test_a_worker_that_fails_leaves_its_jobs_to_others(app: Holdfast) -> None:
     """Its row in the store is what they expire by: it must not sign off while it holds them."""
 
+    ran: list[int] = []
+
     @app.task
     def add(first: int) -> int:
+        ran.append(first)
         return first
 
     def fail(verb: str) -> None:
-        if verb == "finish_jobs":
+        if verb == "notices" and ran:  # of every transaction, with reports and without
             raise RuntimeError("a bug")
 
     add.enqueue(1)

@@ -271,7 +271,7 @@ STEPS: dict[str, Callable[[Scene], None]] = {
 WHOLE = frozenset({
     "api_key_exists", "api_keys", "claims_of_worker", "depths", "drop_passes", "expired_claims", "feed_now", "forget_api_keys",
     "forget_notices", "forget_workers", "identity", "jobs_by_state", "lane_names", "lanes", "next_due", "queues", "remove_worker",
-    "schema_version", "stale_workers", "work_left", "work_to_do", "worker_loads", "workers",
+    "jobs_left", "schema_version", "stale_workers", "work_left", "work_to_do", "worker_loads", "workers",
 })  # fmt: skip
 """Verbs that count, or that look at all workers or at all that they hold: there are never very many of those."""
 GREEDY = frozenset({"Aggregate", "Hash", "Sort", "Unique", "WindowAgg"})

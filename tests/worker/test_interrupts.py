@@ -1,4 +1,4 @@
-"""F4: a program that ends under its worker, however it is ended, hands its jobs back: none fails, and none loses an attempt."""
+"""F4, F5: a program that ends under its worker hands its jobs back: none fails, none loses an attempt, and Ctrl-C ends it."""
 
 from __future__ import annotations
 
@@ -45,6 +45,9 @@ def by_hand(worker):
     working = loop.create_task(worker.arun())
     loop.run_until_complete(asyncio.wait_for(asyncio.shield(working), 60))
 
+def drains(worker):
+    print("left:", worker.run_until_empty())
+
 def exits(worker):
     threading.Thread(target=worker.run, daemon=True).start()
     sys.stdin.readline()
@@ -56,7 +59,7 @@ if __name__ == "__main__":
     if sys.argv[3] == "beside":
         asyncio.run(beside(worker))
     else:
-        {"by hand": by_hand, "exits": exits}[sys.argv[3]](worker)
+        {"by hand": by_hand, "exits": exits, "drains": drains}[sys.argv[3]](worker)
 """
 
 
@@ -92,6 +95,27 @@ def test_f4_a_program_that_ends_under_its_worker_hands_its_jobs_back(
     job = _found(tmp_path)
     assert (job.state, job.attempt, job.error) == ("ready", 0, None), errors
     assert process.returncode == (3 if how == "exits" else -signal.SIGINT), errors
+
+
+@pytest.mark.parametrize("kind", ["thread", "loop"])
+def test_f5_ctrl_c_ends_a_program_that_runs_until_empty_and_tells_what_it_waits_for(tmp_path: Path, kind: str) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(_PROGRAM)
+    command = [sys.executable, str(program), f"{tmp_path}/jobs.db", kind, "drains", "60"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "begun\n"
+        os.kill(process.pid, signal.SIGINT)
+        told = process.stderr.readline()
+        os.kill(process.pid, signal.SIGINT)
+        output, errors = process.communicate(timeout=PATIENCE)
+    assert told == "SIGINT: finishing 1 job, for at most 60 s; once more hands them back\n"
+    assert errors.startswith("SIGINT: handing back 1 job\n")
+    assert errors.rstrip().endswith("KeyboardInterrupt")
+    assert (output, process.returncode) == ("", -signal.SIGINT)
+    job = _found(tmp_path)
+    assert (job.state, job.attempt) == ("ready", 0)
 
 
 @pytest.mark.parametrize("how", ["own task", "awaited"])

@@ -33,6 +33,7 @@ def worker(
         bool, typer.Option("--callbacks/--no-callbacks", help="Deliver callbacks too, whatever queues it is for.")
     ] = True,
     drain: Annotated[bool, typer.Option("--drain", help="Exit when nothing is ready or running.")] = False,
+    retries: Annotated[bool, typer.Option("--retries", help="With --drain: wait for jobs that back off, too.")] = False,
     reload_: Annotated[
         bool,
         typer.Option("--reload", envvar="HOLDFAST_WORKER_RELOAD", help="Start again when a .py file below here changes."),
@@ -44,6 +45,8 @@ def worker(
 ) -> int:
     """Run the app's tasks. SIGTERM or Ctrl-C lets running jobs finish; a second one hands them back at once."""
     set_up_logging(log_level, log_form)
+    if retries and not drain:
+        raise usage("--retries goes with --drain: a worker that runs for good waits for them anyway")
     if reload_ and not reload.is_child():
         return reload.supervise(context.obj)
     reload.follow_parent()
@@ -57,7 +60,10 @@ def worker(
         callbacks=callbacks,
     )
     introduce(named)
-    made.run_until_empty() if drain else made.run()
+    if drain:
+        made.run_until_empty(retries=retries)
+    else:
+        made.run()
     return 0
 
 

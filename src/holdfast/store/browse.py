@@ -182,6 +182,29 @@ def _demand_outlived(id: str) -> Op[Holder]:
     return holder
 
 
+class Left(NamedTuple):
+    """Jobs that a worker which ran until nothing was left did not run."""
+
+    ready: int
+    running: int
+    """Elsewhere."""
+    scheduled: int
+    """For later: delayed, or backing off."""
+    retrying: int
+    """Those of the scheduled that were tried before."""
+
+    def __str__(self) -> str:
+        if not any(self):
+            return "nothing is left"
+        back_off = f" ({self.retrying} of them back off)" if self.retrying else ""
+        return f"left are {self.scheduled} scheduled{back_off}, {self.ready} ready and {self.running} running jobs"
+
+
+def jobs_left(lanes: Sequence[int]) -> Op[Left]:
+    """Counted: for the end of a worker, not for its turns."""
+    return Left(*(yield Statement("jobs_left", {"lanes": json_of(list(lanes))}))[0])
+
+
 def _seq(id: str) -> Op[int]:
     found = yield Statement("job_to_move", {"id": id})
     if not found:

@@ -13,8 +13,14 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
+from holdfast.errors import StoreUnavailable
+
 T = TypeVar("T")
 Row = tuple[Any, ...]
+
+
+class Refused(StoreUnavailable):
+    """The database works, but not for this write: it would refuse the same write again."""
 
 
 class Statement(NamedTuple):

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from holdfast.registry import AnyTask
 from holdfast.store import browse, claim, workers
+from holdfast.store.browse import Left
 from holdfast.store.claim import Claim, Cursor, Holder, Lane
 from holdfast.store.op import Moment, Op
 from holdfast.store.store import Store
@@ -68,6 +69,15 @@ class Claimer:
     def committed(self, claimed: Claim) -> None:
         if self._cursor is not None:
             self._cursor = claimed.cursor
+
+    def left(self) -> Left:
+        """What there is in this worker's lanes."""
+
+        def run(_: Moment) -> Op[Left]:
+            lanes = yield from claim.lanes(self._config.queues, self._tasks)
+            return (yield from browse.jobs_left(lanes))
+
+        return self._store.read(run, urgent=True)
 
     def is_empty(self) -> bool:
         """Whether nothing is ready or running, here or elsewhere, in this worker's lanes."""

@@ -23,11 +23,12 @@ from holdfast.domain.outcome import settle as decide_change
 from holdfast.domain.retry import Retry
 from holdfast.domain.sanitize import one_line
 from holdfast.domain.secret import secrets_in
-from holdfast.errors import HoldfastError, Refused, StoreUnavailable
+from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.registry import Registry
 from holdfast.store import claim, tend, workers
+from holdfast.store.browse import Left
 from holdfast.store.claim import Claim, WorkerGone
-from holdfast.store.op import Moment, Op, Operation, together
+from holdfast.store.op import Moment, Op, Operation, Refused, together
 from holdfast.store.settle import NOTHING_LEFT, Report, Settled
 from holdfast.store.settle import settle as write_reports
 from holdfast.store.store import Store
@@ -467,16 +468,20 @@ class Clerk:
         """Whether there is nothing to commit and the last look found nothing to claim."""
         return not (self._woken or self._reports.waiting or self._desk.outcomes)
 
-    def check_empty(self) -> bool:
-        """Whether nothing is ready, due or running, here or elsewhere, in this worker's lanes."""
+    def check_empty(self, retries: bool) -> bool:
+        """Whether nothing is ready, due or running, here or elsewhere, in its lanes; nor backs off, if that is asked."""
         try:
-            left = self._claimer.look(self.worker, claims=True, retention=None)
-            if left.ready or self._due_in() <= 0:
+            found = self._claimer.look(self.worker, claims=True, retention=None)
+            if found.ready or self._due_in() <= 0:
                 self._woken = True
                 return False
-            return self._claimer.is_empty()
+            return self._claimer.is_empty() and not (retries and self._claimer.left().retrying)
         except StoreUnavailable:
             return False  # it is not known
+
+    def left(self) -> Left:
+        """What there is in this worker's lanes."""
+        return self._claimer.left()
 
 
 def _nothing(value: object) -> Op[object]:

@@ -134,7 +134,7 @@ class LoopPool:
             await asyncio.wait(tasks, timeout=grace_seconds)
 
 
-def drive(main: Callable[[], Coroutine[Any, Any, None]], strayed: Strayed, heard: Heard) -> None:
+def drive(main: Callable[[], Coroutine[Any, Any, Any]], strayed: Strayed, heard: Heard) -> None:
     """`asyncio.run`, but what a job left behind does not hold it up, and signals are told to `heard`.
 
     SystemExit or KeyboardInterrupt in a task that a job started goes right through the loop. It is no end of the worker, but
@@ -153,7 +153,7 @@ def drive(main: Callable[[], Coroutine[Any, Any, None]], strayed: Strayed, heard
         loop.close()
 
 
-def _finish(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None], strayed: Strayed) -> None:
+def _finish(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any], strayed: Strayed) -> None:
     try:
         while not task.done():
             try:

@@ -8,8 +8,10 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from holdfast.domain.bounds import CONCURRENCY_MAX, LEASE_SECONDS_MIN
@@ -20,6 +22,7 @@ from holdfast.domain.retry import Duration, seconds_of
 from holdfast.errors import SettingError
 from holdfast.registry import Registry
 from holdfast.settings import CONCURRENCY, GRACE_SECONDS, LEASE_SECONDS
+from holdfast.store.browse import Left
 from holdfast.store.store import Store
 from holdfast.worker.clerk import Clerk
 from holdfast.worker.config import WorkerConfig
@@ -64,7 +67,9 @@ class Worker:
         self.grace_seconds = seconds_of("grace", grace)
         self._retention_seconds, self._callbacks = retention_seconds, callbacks
         self._stops = 0
-        self._until_empty = False
+        self._until_empty = self._retries = False
+        self._interrupted = False
+        self._left: Left | None = None
         self._clerk: Clerk | None = None
         self._hurry = threading.Event()
         self._filed = threading.Event()
@@ -81,9 +86,18 @@ class Worker:
         """
         self._drive("arun")
 
-    def run_until_empty(self) -> None:
-        """Work until nothing is ready or running; jobs for later are left."""
-        self._drive("arun_until_empty")
+    def run_until_empty(self, *, retries: bool = False) -> Left:
+        """Work until nothing is ready or running; how many jobs are left, for example for later.
+
+        Ctrl-C lets running jobs finish, for at most `grace` seconds; a second one hands them back. KeyboardInterrupt follows.
+
+        retries  Also wait for jobs that back off, until each has succeeded or failed for good.
+        """
+        self._drive("arun_until_empty", retries=retries)
+        if self._interrupted:
+            raise KeyboardInterrupt
+        assert self._left is not None
+        return self._left
 
     async def arun(self) -> None:
         """The same inside an event loop that is running already: coroutine functions run in it.
@@ -112,13 +126,15 @@ class Worker:
             self.stop()
             self._filed.wait(EXIT_SECONDS)
 
-    async def arun_until_empty(self) -> None:
+    async def arun_until_empty(self, *, retries: bool = False) -> Left:
         """`run_until_empty()` inside an event loop that is running already."""
-        self._until_empty = True
+        self._until_empty, self._retries = True, retries
         try:
             await self.arun()
         finally:
             self._until_empty = False
+        assert self._left is not None
+        return self._left
 
     def stop(self) -> None:
         """From any thread: once to drain, twice to hand everything back at once."""
@@ -129,9 +145,10 @@ class Worker:
         if clerk is not None:
             clerk.nudge()
 
-    def _drive(self, name: str) -> None:
+    def _drive(self, name: str, **options: bool) -> None:
         _refuse_in_loop(name)
-        drive(getattr(self, name), self._strayed, self._signalled)
+        self._interrupted = False
+        drive(partial(getattr(self, name), **options), self._strayed, self._signalled)
 
     async def _patiently(self, working: asyncio.Future[None]) -> None:
         """To its end, however often this is cancelled meanwhile: a clerk that nobody waits for would go on claiming."""
@@ -152,6 +169,9 @@ class Worker:
         assert clerk is not None
         try:
             clerk.work(self._finished)
+            if self._until_empty:
+                self._left = clerk.left()
+                log.info("worker %s: %s", self.name, self._left)
         except BaseException:
             # Nobody renews the leases any more: others will run the jobs, so here they must end.
             self.desk.close()
@@ -210,10 +230,11 @@ class Worker:
     def _signalled(self, number: signal.Signals) -> None:
         running = len(self.desk.running()) if self._clerk is not None else 0
         jobs = "1 job" if running == 1 else f"{running} jobs"
+        self._interrupted = self._interrupted or number == signal.SIGINT
         if self._stops:
-            log.info("%s: handing back %s", number.name, jobs)
+            _say(f"{number.name}: handing back {jobs}")
         else:
-            log.info("%s: finishing %s, for at most %g s; once more hands them back", number.name, jobs, self.grace_seconds)
+            _say(f"{number.name}: finishing {jobs}, for at most {self.grace_seconds:g} s; once more hands them back")
         self.stop()
 
     def _finished(self) -> bool:
@@ -222,7 +243,13 @@ class Worker:
             self._begin_draining()
             return True
         clerk = self._clerk
-        if self._until_empty and clerk is not None and self.desk.held() == 0 and clerk.idle() and clerk.check_empty():
+        if (
+            self._until_empty
+            and clerk is not None
+            and self.desk.held() == 0
+            and clerk.idle()
+            and clerk.check_empty(self._retries)
+        ):
             self._stops = 1
             return True
         return False
@@ -289,6 +316,15 @@ class Worker:
 
     def __repr__(self) -> str:
         return f"<Worker {self.name} on {self._queue_text()}, {self.concurrency} at a time>"
+
+
+def _say(text: str) -> None:
+    """To the log; where a program has none, to the person who waits at its prompt."""
+    if log.hasHandlers() and log.isEnabledFor(logging.INFO):
+        log.info(text)
+    else:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
 
 
 def check_lease(lease: Duration) -> float:

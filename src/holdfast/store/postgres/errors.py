@@ -8,7 +8,8 @@ from typing import Final
 import psycopg
 from psycopg import errors
 
-from holdfast.errors import Refused, StoreUnavailable
+from holdfast.errors import StoreUnavailable
+from holdfast.store.op import Refused
 
 _SECRET: Final = re.compile(r"(password\s*=\s*)('(?:[^'\\]|\\.)*'|\S+)|(://[^:@/\s]*:)[^@\s]*@", re.IGNORECASE)
 

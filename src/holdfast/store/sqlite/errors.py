@@ -5,7 +5,8 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
-from holdfast.errors import Refused, StoreUnavailable
+from holdfast.errors import StoreUnavailable
+from holdfast.store.op import Refused
 
 # The longest name that starts the error's name wins.
 _MEANINGS: Final[dict[str, tuple[str, str]]] = {
