@@ -26,7 +26,7 @@ SQLITE, POSTGRES = load(PACKAGE), verbs()
 OWN: Final = {path.stem for path in (FOLDER / "sql").glob("*.sql")}
 TIME, PLACE = {"booted", "now"}, {"cursor"}
 ONE_SIDED: Final = {
-    "expired_claims": TIME, "forget_workers": TIME, "stale_workers": TIME, "worker_loads": TIME,
+    "expired_claims": TIME, "forget_workers": TIME, "known_workers": TIME, "stale_workers": TIME, "worker_loads": TIME,
     "lock_job": {"id"}, "lock_key": {"id"}, "ready_lanes": PLACE, "work_to_do": PLACE | {"booted"},
 }  # fmt: skip
 """Parameters that one database does not need: its lease clock has no boots, it locks no rows, its claims begin at the start."""
