@@ -159,10 +159,10 @@ def test_followers_are_notified_a_little_later_and_with_what_workers_are(store: 
             notifier.request("followers")
             channel, at = next_channel()
             assert (channel, at - asked_at >= GAP_SECONDS) == (FOLLOWERS_CHANNEL, True)
-        with notifier._condition:
-            notifier._sent_at = -math.inf
-            notifier.request("followers")
+        with notifier._mutex:
+            notifier._sent_at, notifier._requested = -math.inf, "followers"
             notifier._requested_at = math.inf  # by themselves they would never be notified
+        notifier._wakeup.set()
         notifier.request("workers")
         assert next_channel()[0] == CHANNEL
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from threading import Event
 from types import TracebackType
 from typing import Final
 
 from holdfast.store.enqueue import Accepted, Enqueue
+from holdfast.store.wakeup import Wakeup
 
 HEAD_START_SECONDS: Final = 0.000_4
 """Until a statement is on its way. A thread that makes jobs keeps the interpreter from others for 5 ms at a time, so the thread
@@ -24,7 +24,7 @@ class BulkWriter:
         self._write, self._keep = write, keep
         self._thread: ThreadPoolExecutor | None = None
         self._writing: Future[Accepted] | None = None
-        self._begun = Event()
+        self._begun = Wakeup()
 
     def __enter__(self) -> BulkWriter:
         return self
@@ -60,7 +60,7 @@ class BulkWriter:
                 self._settle()
         finally:
             if self._thread is not None:
-                self._thread.shutdown()
+                self._thread.shutdown(wait=kind is None or issubclass(kind, Exception))  # else it may hang
 
 
 class AsyncBulkWriter:

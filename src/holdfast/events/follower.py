@@ -6,13 +6,13 @@ Who does not keep up is `behind`: nothing more is put into its mailbox, and it r
 from __future__ import annotations
 
 import asyncio
-import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
 
 from holdfast.domain.event import Event
+from holdfast.store.wakeup import Wakeup
 
 MAIL_MAX: Final = 1_000
 
@@ -58,15 +58,14 @@ class ThreadFollower(Follower):
 
     def __init__(self, key: int | None, place: Any, *, silent: bool = False) -> None:
         super().__init__(key, place, silent=silent)
-        self._bell = threading.Event()
+        self._bell = Wakeup()
 
     def wake(self) -> None:
         self._bell.set()
 
     def wait(self, timeout_seconds: float | None = None) -> None:
         """Until it was woken since this was last called."""
-        if self._bell.wait(timeout_seconds):
-            self._bell.clear()
+        self._bell.wait(timeout_seconds)
 
 
 class LoopFollower(Follower):

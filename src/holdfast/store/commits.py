@@ -61,24 +61,28 @@ class Commits:
         self._leader: int | None = None
 
     @contextmanager
-    def paused(self, seconds: float = -1) -> Iterator[bool]:
+    def paused(self, seconds: float | None = None) -> Iterator[bool]:
         """No commit runs meanwhile. False: one goes on for longer than that, or in the calling thread."""
-        paused = False
-        try:
-            if self._leader != threading.get_ident():
-                paused = self.busy.acquire(timeout=seconds)
-            yield paused
-        finally:
-            if paused:
-                self.busy.release()
+        if self._leader == threading.get_ident():
+            yield False
+        elif seconds is None:
+            with self.busy:  # an exception from a signal handler cannot leave it held
+                yield True
+        else:
+            paused = self.busy.acquire(timeout=seconds)
+            try:
+                yield paused
+            finally:
+                if paused:
+                    self.busy.release()
 
     def write(self, operation: Operation[T]) -> T:
         if not self.is_alone():
             return self._write_together(operation)
         try:
             with self.busy:
-                self._leader = threading.get_ident()
                 try:
+                    self._leader = threading.get_ident()
                     value: T = self._alone(operation)
                     self._afterwards()
                     return value
@@ -126,7 +130,7 @@ class Commits:
             self.waiting.append(entry)
             if self._missing:
                 self._missing -= 1
-                if not self._missing:
+                if not self._missing and self._all_here.locked():  # an interrupted leader may have left it open
                     self._all_here.release()
             if self._leading:
                 return False
@@ -173,8 +177,8 @@ class Commits:
         me = threading.get_ident()
         try:
             with self.busy:
-                self._leader = me
                 try:
+                    self._leader = me
                     self._commit_waiting()
                 finally:
                     self._leader = None
@@ -206,7 +210,7 @@ class Commits:
             with self.mutex:
                 late, self._missing = self._missing, 0
             if not late:  # the last one came as the time ran out
-                self._all_here.acquire()
+                self._all_here.acquire(timeout=JOIN_SECONDS)
 
     def _hand_on(self) -> None:
         with self.mutex:

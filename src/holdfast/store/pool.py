@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 import weakref
@@ -11,8 +12,8 @@ from contextlib import contextmanager
 from typing import Final, Generic, Protocol, TypeVar
 
 T = TypeVar("T")
-SHUT_SECONDS: Final = 0.001
-"""How often a reader looks whether the pool is open again, while the process forks."""
+WAIT_SECONDS: Final = 0.001
+"""How often a reader looks whether a connection came back, or the pool is open again after a fork."""
 
 
 class Closable(Protocol):
@@ -32,9 +33,9 @@ class Loan(Generic[C]):
 class Pool(Generic[C]):
     """Connections for reading.
 
-    open    Opens another; lent ones are never waited for.
+    open    Opens another.
     keeps   How many are kept for the next reader.
-    spoils  Errors after which a connection is closed and not lent again.
+    spoils  Errors after which a connection is closed and not lent again, as it is after every interrupt.
     usable  Whether one that was kept may still be used.
     """
 
@@ -58,28 +59,33 @@ class Pool(Generic[C]):
         return inherited
 
     @contextmanager
-    def lent(self) -> Iterator[C]:
-        loan = self._lend()
-        connection = self._usable_one(loan)
+    def lent(self, most: int | None = None, seconds: float = math.inf) -> Iterator[C]:
+        """most  While so many are lent, one of them is waited for, up to so many seconds: then TimeoutError."""
+        loan = self._lend(most, time.monotonic() + seconds)
         try:
+            connection = self._usable_one(loan)
             yield connection
-        except self._spoils:
-            self._loans.discard(loan)
-            connection.close()
+        except BaseException as error:
+            if isinstance(error, Exception) and not isinstance(error, self._spoils) and loan.connection is not None:
+                self._give_back(loan, loan.connection)
+            elif loan.connection is not None:
+                loan.connection.close()
             raise
-        except BaseException:
+        else:
             self._give_back(loan, connection)
-            raise
-        self._give_back(loan, connection)
+        finally:
+            self._loans.discard(loan)
 
-    def _lend(self) -> Loan[C]:
+    def _lend(self, most: int | None, deadline: float) -> Loan[C]:
         while True:
             with self._mutex:
-                if not self._shut:
+                if not self._shut and (most is None or len(self._loans) < most):
                     loan = Loan(self.kept.pop() if self.kept else None, self.kept)
                     self._loans.add(loan)
                     return loan
-            time.sleep(SHUT_SECONDS)
+            if time.monotonic() > deadline:
+                raise TimeoutError
+            time.sleep(WAIT_SECONDS)
 
     def _usable_one(self, loan: Loan[C]) -> C:
         while loan.connection is not None and not self._usable(loan.connection):
@@ -116,7 +122,7 @@ class Pool(Generic[C]):
                 self._shut = True
             deadline = time.monotonic() + seconds
             while self._loans and time.monotonic() < deadline:
-                time.sleep(SHUT_SECONDS)
+                time.sleep(WAIT_SECONDS)
             self.close()
             yield
         finally:

@@ -56,7 +56,7 @@ class PostgresStore(ForkAware):
         self.generation = 0
         self._threads = Threads(writers + READERS_MAX)
         self._writers = [Writer(self, self._threads.submit) for _ in range(writers)]
-        self._readers = Pool(self.open, READERS_MAX, (psycopg.Error, KeyboardInterrupt), self._is_usable)
+        self._readers = Pool(self.open, READERS_MAX, (psycopg.Error,), self._is_usable)
         self._notifier = Notifier(self._connect)
         self._inherited: list[Any] = []
         self._prepares = True
@@ -67,7 +67,6 @@ class PostgresStore(ForkAware):
 
     def _reset(self) -> None:
         self._opening = threading.Lock()
-        self._reading_now = threading.Semaphore(READERS_MAX)
         self._prepared = self._reached = False
         self._identity: str | None = None
 
@@ -103,20 +102,18 @@ class PostgresStore(ForkAware):
 
     def read(self, operation: Operation[T], *, urgent: bool = False) -> T:
         """Run an operation that only reads; again, if its connection was lost."""
-        if not urgent and not self._reading_now.acquire(timeout=CALL_SECONDS):
-            raise StoreUnavailable(f"{self.path}: {READERS_MAX} others read, and none of them ended in time; try again")
+        most = None if urgent else READERS_MAX
         try:
             with self._explained():
-                return self._patiently(lambda connection: drive(operation(self.moment()), connection))
-        finally:
-            if not urgent:
-                self._reading_now.release()
+                return self._patiently(lambda connection: drive(operation(self.moment()), connection), most)
+        except TimeoutError:
+            raise StoreUnavailable(f"{self.path}: {READERS_MAX} others read, and none of them ended in time; try again") from None
 
-    def _patiently(self, act: Callable[[Connection], T]) -> T:
+    def _patiently(self, act: Callable[[Connection], T], most: int | None = None) -> T:
         patience = Patience()
         while True:
             try:
-                return self._with_reader(act)
+                return self._with_reader(act, most)
             except psycopg.Error as error:
                 if is_mixed_up(error):
                     self.distrust_plans()
@@ -126,8 +123,8 @@ class PostgresStore(ForkAware):
                 if not (again and patience.pause()):
                     raise
 
-    def _with_reader(self, act: Callable[[Connection], T]) -> T:
-        with self._readers.lent() as connection:
+    def _with_reader(self, act: Callable[[Connection], T], most: int | None) -> T:
+        with self._readers.lent(most, CALL_SECONDS) as connection:
             if isinstance(self.clock, ServerClock) and self.clock.is_stale():
                 connection.read_clock(self.clock)
             with connection.raw.settled():

@@ -21,6 +21,7 @@ import psycopg
 from holdfast.errors import HoldfastError
 from holdfast.store.postgres.schema import Raw
 from holdfast.store.sql import Wakes
+from holdfast.store.wakeup import Wakeup
 
 CHANNEL: Final = "holdfast"
 FOLLOWERS_CHANNEL: Final = "holdfast_followers"
@@ -44,7 +45,8 @@ class Notifier:
         """In a forked child, which has neither the thread nor a right to the connection."""
         inherited = getattr(self, "_raw", None)
         self._raw: Raw | None = None
-        self._condition = threading.Condition()
+        self._mutex = threading.Lock()
+        self._wakeup = Wakeup()
         self._requested: Wakes | None = None
         self._sent_at = self._requested_at = -math.inf
         self._closing = False
@@ -55,14 +57,14 @@ class Notifier:
         """Send a notification soon. Never waits for the server."""
         if self._requested in ("workers", wakes):
             return  # and not sent yet; followers hear of work, too
-        with self._condition:
+        with self._mutex:
+            if not self._closing and not (self._thread is not None and self._thread.is_alive()):
+                self._thread = threading.Thread(target=self._work, name="holdfast-notifier", daemon=True)
+                self._thread.start()
             if self._requested is None:
                 self._requested_at = time.monotonic()
             self._requested = wakes
-            if self._thread is None and not self._closing:
-                self._thread = threading.Thread(target=self._work, name="holdfast-notifier", daemon=True)
-                self._thread.start()
-            self._condition.notify()
+        self._wakeup.set()
 
     def take_over(self) -> bool:
         """True, at most every few milliseconds: the caller must notify workers in the packet of its own statement.
@@ -77,12 +79,12 @@ class Notifier:
 
     def close(self) -> None:
         """What was requested is sent first; it can be used again afterwards."""
-        with self._condition:
+        with self._mutex:
             thread, self._closing = self._thread, True
-            self._condition.notify()
+        self._wakeup.set()
         if thread is not None:
             thread.join(2 * RETRY_SECONDS)
-        with self._condition:
+        with self._mutex:
             raw, self._raw = self._raw, None
             self._requested, self._closing = None, False
         if raw is not None:
@@ -92,9 +94,9 @@ class Notifier:
         while self._wait_for_request():
             while (early := self._sent_at + GAP_SECONDS + LEEWAY_SECONDS - time.monotonic()) > 0:
                 time.sleep(early)
-            with self._condition:
-                while (early := self._requested_at + GAP_SECONDS - time.monotonic()) > 0 and self._is_for_followers():
-                    self._condition.wait(early)
+            while (early := self._requested_at + GAP_SECONDS - time.monotonic()) > 0 and self._is_for_followers():
+                self._wakeup.wait(early)
+            with self._mutex:
                 wakes, self._requested = self._requested, None
                 self._sent_at = time.monotonic() if wakes else self._sent_at
             if wakes is not None:  # else it was taken over, or this was closed meanwhile
@@ -106,11 +108,15 @@ class Notifier:
 
     def _wait_for_request(self) -> bool:
         """False if none came for a while, or it is time to close."""
-        with self._condition:
-            self._condition.wait_for(lambda: self._requested or self._closing, IDLE_SECONDS)
-            if not self._requested:
-                self._thread = None  # the next request starts another
-            return self._requested is not None
+        deadline = time.monotonic() + IDLE_SECONDS
+        while True:
+            with self._mutex:
+                if self._requested:
+                    return True
+                if self._closing or time.monotonic() >= deadline:
+                    self._thread = None  # the next request starts another
+                    return False
+            self._wakeup.wait(deadline - time.monotonic())
 
     def _send(self, channel: str) -> None:
         """The connection may have died while it was of no use: another is tried once."""
