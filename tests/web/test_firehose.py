@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import Any
 
 import httpx
 import pytest
 
-from holdfast import Holdfast
+from holdfast import Holdfast, Scope
 from holdfast.web import WebSettings
+from holdfast.web.access import Caller
+from holdfast.web.firehose import Sight
 from tests.until import PATIENCE
 from tests.web.ground import STREAM, Frame, ThreadServer, frames_of, served
 
@@ -133,3 +136,24 @@ def _until(server: ThreadServer, headers: dict[str, str], count: int, then: Any)
         frames += [next(stream) for _ in range(3)]
         thread.join(PATIENCE)
         return frames
+
+
+def test_l2_an_id_that_is_used_again_in_another_queue_is_not_shown(app: Holdfast) -> None:
+    sight = Sight(app, Caller("tenant", Scope.READ, frozenset({"a"})))
+    add = app.task_named("add")
+
+    async def seen(after: str) -> tuple[list[str], str]:
+        events = [event async for event in app.afeed(after=after)]
+        return [event.kind for event in await sight.of(events)], events[-1].cursor or ""
+
+    async def look() -> None:
+        await add.using(id="batch-1", queue="a").aenqueue(1)
+        kinds, cursor = await seen("")
+        assert kinds == ["enqueued"]
+        await app.adelete("batch-1")
+        await add.using(id="batch-1", queue="payroll").aenqueue(2)
+        await add.using(id="batch-2", queue="a").aenqueue(2)
+        await app.acancel("batch-1")
+        assert (await seen(cursor))[0] == ["enqueued"], "of batch-2"
+
+    asyncio.run(look())

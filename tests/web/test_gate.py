@@ -21,6 +21,7 @@ from holdfast.testing import ManualClock
 from holdfast.web import WebSettings, create_app
 from holdfast.web.access import LOCAL
 from holdfast.web.gate import HEADERS, OPEN, Gate
+from holdfast.web.heads import HeadLimit
 from holdfast.web.hosts import Hosts, is_loopback, name_in
 from holdfast.web.limits import BUCKETS_MAX, Buckets, Streams, neighbourhood
 from holdfast.web.problem import Problem
@@ -502,3 +503,33 @@ def test_a_setting_that_makes_no_sense_is_refused_by_name(name: str, value: str,
     with pytest.raises(SettingError) as caught:
         WebSettings.of_environment({f"HOLDFAST_WEB_{name}": value})
     assert words in str(caught.value)
+
+
+def test_l3_a_connection_that_does_not_finish_a_head_is_closed(app: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HeadLimit, "head_seconds", 0.2)
+    asked = b"GET /login HTTP/1.1\r\nHost: localhost\r\n"
+    with served(app) as server:
+        for begun in (b"", b"GET", asked + b"X-A: "):
+            with connected(server) as raw:
+                raw.sendall(begun)
+                assert raw.recv(1) == b"", "closed, without an answer"
+        with connected(server) as raw:
+            raw.sendall(asked + b"\r\n")
+            head, _, body = raw.recv(100_000).partition(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200 OK")
+            raw.sendall(asked)  # and no more
+            while piece := raw.recv(100_000):
+                body += piece
+            assert body.count(b"<!doctype html>") == 1, "the second one as well"
+
+
+def test_l3_a_stream_outlives_the_time_for_a_head(app: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HeadLimit, "head_seconds", 0.05)
+    job = app.tasks["add"].using(run_after=60).enqueue(1)
+    settings = WebSettings(insecure=True, heartbeat_seconds=0.05)
+    with served(app, settings) as server, server.client.stream("GET", f"/api/jobs/{job.id}/events", headers=STREAM) as answer:
+        read = b""
+        for piece in answer.iter_raw():
+            read += piece
+            if read.count(b":\n\n") >= 5:
+                break

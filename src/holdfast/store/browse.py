@@ -75,6 +75,12 @@ def jobs_by_id(ids: Sequence[str], decoders: Decoders) -> Op[dict[str, Job]]:
     return {row[1]: job_of(row, decoders) for row in rows}
 
 
+def queues_of(ids: Sequence[str], decoders: Decoders) -> Op[dict[int, str]]:
+    """The queue of each of these jobs, by the job's number: an id may be used again, a number never is."""
+    rows = yield Statement("jobs_by_id", {"ids": json_of(list(ids))})
+    return {row[0]: job_of(row, decoders).queue for row in rows}
+
+
 def jobs(chosen: Filter, decoders: Decoders) -> Op[list[Job]]:
     if not 1 <= chosen.limit <= PAGE_MAX:
         raise SettingError(f"limit {chosen.limit} must be from 1 to {PAGE_MAX}; page on with after=<id of the last job>")

@@ -69,6 +69,11 @@ def cursor_of(text: str) -> Cursor:
     return Cursor(mark, since, upto or "", int(job or 0), int(number or 0))
 
 
+def job_number(cursor: str) -> int:
+    """Of the job whose event has this cursor."""
+    return int(cursor.split(".")[-2])
+
+
 def feed_end() -> Op[Cursor]:
     """Behind everything that there is."""
     now = yield from _look(None)

@@ -17,7 +17,7 @@ from holdfast.domain.document import event_document
 from holdfast.domain.event import Event
 from holdfast.errors import SettingError
 from holdfast.store import browse
-from holdfast.store.feed import Page, cursor_of, feed_begin, feed_check, feed_end, feed_page
+from holdfast.store.feed import Page, cursor_of, feed_begin, feed_check, feed_end, feed_page, job_number
 from holdfast.store.op import Op
 from holdfast.web.access import Caller
 from holdfast.web.dependencies import Reader, TheApp, TheSettings
@@ -79,18 +79,19 @@ class Sight:
 
     def __init__(self, app: Holdfast, caller: Caller) -> None:
         self._app, self._caller = app, caller
-        self._known: OrderedDict[str, bool] = OrderedDict()
+        self._known: OrderedDict[int, bool] = OrderedDict()
 
     async def of(self, events: Sequence[Event]) -> Sequence[Event]:
         if self._caller.queues is None:
             return events
-        await self._learn({event.job for event in events} - self._known.keys())
-        return [event for event in events if self._known.get(event.job, False)]
+        numbered = [(job_number(event.cursor or ""), event) for event in events]
+        await self._learn({event.job for number, event in numbered if number not in self._known})
+        return [event for number, event in numbered if self._known.get(number, False)]
 
     async def _learn(self, ids: set[str]) -> None:
         if ids:
-            found = await self._app.store.aread(lambda _: browse.jobs_by_id(sorted(ids), self._app.registry.decoders))
-            self._known.update((id, self._caller.may_see(job.queue)) for id, job in found.items())
+            found = await self._app.store.aread(lambda _: browse.queues_of(sorted(ids), self._app.registry.decoders))
+            self._known.update((number, self._caller.may_see(queue)) for number, queue in found.items())
         while len(self._known) > KNOWN_MAX:
             self._known.popitem(last=False)
 

@@ -16,6 +16,7 @@ import uvicorn
 
 from holdfast.errors import SettingError
 from holdfast.web.app import Web
+from holdfast.web.heads import HeadLimit
 from holdfast.web.lifespan import Lifespan
 from holdfast.web.shutdown import Closing
 
@@ -47,6 +48,7 @@ def config_of(web: Web, **options: Any) -> uvicorn.Config:
     """How uvicorn is to behave: it logs as the program does, and takes nobody's word for where a request comes from."""
     chosen: dict[str, Any] = {
         "log_config": None,
+        "http": HeadLimit,
         "access_log": False,
         "server_header": False,
         "proxy_headers": False,
