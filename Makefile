@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench bench-postgresql torture torture-postgresql chaos faults restores streams bench-watchers clean
+.PHONY: demo test test-pythons test-psycopg check bench bench-postgresql torture torture-postgresql chaos faults restores streams bench-watchers clean
 
 # Tests wait for processes, leases and servers half of the time: one more at work than there are cores.
 CREW := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
@@ -22,6 +22,22 @@ demo: $(VENV)/.installed-demo  ## workers and the page with real sample work, a 
 
 test: $(VENV)/.installed-test  ## the whole test suite, but what takes minutes: see chaos
 	@$(BIN)/python -m pytest -n $(CREW) -q -m "not chaos" $(ARGS)
+
+# The suite's core on SQLite: what runs jobs and what remembers them.
+CORE := tests/domain tests/worker tests/conformance $(addprefix tests/store/test_,bulk.py caller.py driver.py errors.py file.py fork.py replaced.py sql.py)
+test-pythons:  ## the core of the suite on every other Python that is here, warnings as errors
+	@.ci/pythons -q -n $(CREW) -k "not postgres" $(CORE) $(ARGS)
+
+# The newest psycopg is what `make test` runs with. The oldest is put before it on the path: that needs no environment of its own.
+OLDEST := $(VENV)/psycopg-oldest
+$(OLDEST): pyproject.toml $(VENV)/.installed-test
+	@rm -rf $@
+	@$(BIN)/pip install --quiet --disable-pip-version-check --target $@ "$$(sed -n 's/^postgres = \["\(.*\)>=\([^,]*\),.*/\1==\2/p' pyproject.toml)"
+
+test-psycopg: $(OLDEST)  ## the tests of PostgreSQL's store with the oldest psycopg that is allowed
+	@PYTHONPATH=$(OLDEST) $(BIN)/python -c "import psycopg; print('psycopg', psycopg.__version__)"
+	@PYTHONPATH=$(OLDEST) $(BIN)/python -m pytest -n $(CREW) -q -k "postgres or notifier or claims" \
+	    tests/conformance $(addprefix tests/store/test_,postgres.py notifier.py claims.py caller_postgres.py) $(ARGS)
 
 check: $(VENV)/.installed-dev  ## lint, types, import layers
 	@$(BIN)/ruff check src tests bench chaos
@@ -57,4 +73,4 @@ chaos: $(VENV)/.installed-test  ## the tests that take a minute: each kind of fa
 	@$(BIN)/python -m pytest -q -m chaos $(ARGS)
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis bench/results
+	rm -rf $(VENV) $(VENV)-3.* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis bench/results

@@ -616,8 +616,8 @@ SELECT relname::text, privilege_type FROM pg_class, aclexplode(relacl)
 def plan_all(connection: psycopg.Connection[Any], word: str = "") -> None:
     """Every verb that has this word in it."""
     for sql in verbs().values():
-        if sql.numbered and word in sql.numbered:
-            connection.execute(f"EXPLAIN {sql.numbered}".encode(), [None] * len(sql.names))
+        if sql.positional and word in sql.positional:
+            connection.execute(f"EXPLAIN {sql.positional}".encode(), [None] * len(sql.names))
 
 
 @pytest.mark.parametrize(

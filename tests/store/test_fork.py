@@ -62,7 +62,8 @@ process.join()
 
 @contextmanager
 def program(text: str, path: Path) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-c", PRELUDE + text, f"sqlite:///{path}"]
+    # From 3.12 on Python warns of every fork beside threads, which is what these programs do on purpose.
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PRELUDE + text, f"sqlite:///{path}"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         yield process

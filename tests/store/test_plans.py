@@ -147,7 +147,7 @@ def planned(connection: psycopg.Connection[Any], verb: str, known: bool = False)
     """The plan that it has from now on, whatever the values."""
     sql = verbs()[verb]
     if not known:
-        connection.execute(f"PREPARE holdfast_{verb} AS {sql.numbered}".encode())
+        connection.execute(f"PREPARE holdfast_{verb} AS {sql.positional}".encode())
     nothing = f"({', '.join(['NULL'] * len(sql.names))})" if sql.names else ""
     row = connection.execute(f"EXPLAIN (FORMAT JSON) EXECUTE holdfast_{verb}{nothing}".encode()).fetchone()
     assert row is not None

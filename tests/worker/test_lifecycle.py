@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -330,6 +331,7 @@ def test_a_job_that_is_cancelled_while_the_loop_is_blocked_never_starts(app: Hol
     assert (ran, kinds(app, job)) == ([], ["enqueued", "started", "cancelled"])
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="from Python 3.12 on a job takes its first step at once")
 def test_a_task_that_is_cancelled_before_its_first_step_ends_its_run(app: Holdfast) -> None:
     @app.task
     async def work() -> str:

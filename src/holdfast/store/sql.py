@@ -31,10 +31,10 @@ Wakes = Literal["workers", "followers"]
 
 
 class Sql(NamedTuple):
-    """One verb: the text as written, the same with numbered parameters, and the parameters' names in that order."""
+    """One verb: the text as written, the same with parameters by place, and the parameters' names in that order."""
 
     text: str
-    numbered: str
+    positional: str
     names: tuple[str, ...]
     values: Values
     """Takes the parameters by name, gives them in that order."""
@@ -53,7 +53,10 @@ class Sql(NamedTuple):
 
 @cache
 def load(package: str, mark: str = "?", schema: str = SCHEMA) -> dict[str, Sql]:
-    """All verbs of one database, by file name without `.sql`; `mark` is what it writes before a parameter's number."""
+    """All verbs of one database, by file name without `.sql`.
+
+    mark  "?": every use of a parameter has a place of its own, for Python 3.12 warns of `?1`; else what stands before its number
+    """
     folders = [folder for name in FOLDERS if (folder := resources.files(package).joinpath(name)).is_dir()]
     files = [file for folder in folders for file in folder.iterdir() if file.name.endswith(".sql")]
     return {file.name.removesuffix(".sql"): compile_sql(file.read_text(encoding="utf-8"), mark, schema) for file in files}
@@ -68,17 +71,17 @@ def compile_sql(source: str, mark: str = "?", schema: str = SCHEMA) -> Sql:
     text = in_schema(source, schema)
     names: list[str] = []
 
-    def number(match: re.Match[str]) -> str:
+    def place(match: re.Match[str]) -> str:
         name = match.group(1)
         if name is None:
             return match.group(0)
-        if name not in names:
+        if name not in names or mark == "?":
             names.append(name)
-        return f"{mark}{names.index(name) + 1}"
+        return mark if mark == "?" else f"{mark}{names.index(name) + 1}"
 
-    numbered = _PARAMETER.sub(number, text)
+    positional = _PARAMETER.sub(place, text)
     long = tuple(index for index, name in enumerate(names) if name in _LONG)
-    return Sql(text, numbered, tuple(names), _values(tuple(names)), long, _answers(text), _wakes(source))
+    return Sql(text, positional, tuple(names), _values(tuple(names)), long, _answers(text), _wakes(source))
 
 
 def _answers(text: str) -> bool:

@@ -107,7 +107,7 @@ class Connection:
     def _run_by_cursor(self, statement: Statement) -> list[Row]:
         sql = self._sql_of(statement.verb)
         self._begin_now()
-        self._cursor.execute(sql.numbered, sql.values(statement.parameters))
+        self._cursor.execute(sql.positional, sql.values(statement.parameters))
         return self._cursor.fetchall() if sql.answers else []
 
     def _put(self, statement: Statement) -> int | None:
@@ -115,7 +115,7 @@ class Connection:
         sql = self._sql_of(statement.verb)
         values = [_as_text(value) for value in sql.values(statement.parameters)]
         self._put_begin()
-        place = self._put_text(statement.verb, sql.numbered, values)
+        place = self._put_text(statement.verb, sql.positional, values)
         return place if sql.answers else None
 
     def _put_begin(self) -> None:
@@ -199,7 +199,7 @@ class Connection:
     def look_up(self, verb: str) -> list[Row]:
         """A verb without parameters that is part of no operation, and of which no probe is told."""
         with self.raw.settled():
-            return self._cursor.execute(self._sql[verb].numbered, prepare=False).fetchall()
+            return self._cursor.execute(self._sql[verb].positional, prepare=False).fetchall()
 
     # Transactions
 

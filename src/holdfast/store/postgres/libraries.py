@@ -94,7 +94,7 @@ def _verbs(schema: str, numbered: bool) -> dict[str, tuple[str, Values, Wakes | 
 
 def _numbered(sql: Sql) -> str:
     """A program may have told asyncpg to encode what it passes as JSON; what we pass is JSON already, so it travels as text."""
-    return _JSON.sub(r"\1::text::", sql.numbered)
+    return _JSON.sub(r"\1::text::", sql.positional)
 
 
 def _named(sql: Sql) -> str:

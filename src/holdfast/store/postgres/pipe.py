@@ -68,7 +68,7 @@ class Pipe:
             if name not in self._names and name not in asked:
                 server.send_prepare(known_as, text.encode())
                 asked.append(name)
-            server.send_query_prepared(known_as, values)
+            server.send_query_prepared(known_as, list(values))  # older psycopg takes no other sequence
         asked.append(_RUN)
 
     @property

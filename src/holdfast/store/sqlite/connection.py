@@ -59,7 +59,7 @@ class Connection:
         given = sql.values(parameters)
         for index in sql.long:
             self.text_written += len(given[index])
-        found = self.raw.execute(sql.numbered, given)
+        found = self.raw.execute(sql.positional, given)
         return found.fetchall() if sql.answers else []
 
     def answers(self, statement: Statement) -> bool:

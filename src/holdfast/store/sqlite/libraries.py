@@ -178,7 +178,7 @@ def prepared(statement: Statement) -> tuple[str, tuple[Any, ...]]:
     if control is not None:
         return control, ()
     sql = load(PACKAGE)[statement.verb]
-    return sql.numbered, sql.values(statement.parameters)
+    return sql.positional, sql.values(statement.parameters)
 
 
 def _check_dialect(on: Any) -> None:
