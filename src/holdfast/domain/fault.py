@@ -20,7 +20,7 @@ from uuid import UUID
 import msgspec
 
 from holdfast.domain.bounds import INTEGER_MAX, INTEGER_MIN, JSON_DEPTH_MAX
-from holdfast.domain.simple import JSON_KINDS, PARENTS, dump, from_json, is_model, to_json
+from holdfast.domain.simple import JSON_KINDS, PARENTS, covered, dump, from_json, is_model, to_json
 from holdfast.domain.text import SHOWN_CHARS_MAX, clip, name_of, show
 from holdfast.errors import PayloadError
 
@@ -119,7 +119,7 @@ def _inspect(value: object, path: _Path) -> None:
     if isinstance(value, Enum):
         return _inspect(value.value, path)
     if is_model(type(value)):
-        return _inspect(dump(value), path)
+        return _inspect_model(value, path)
     children = _children(value)
     if children is None:
         if fault := _fault(value):
@@ -132,6 +132,16 @@ def _inspect(value: object, path: _Path) -> None:
     for step, child in children:
         _inspect(child, _Path(path, step, child, path.depth + 1))
     return None
+
+
+def _inspect_model(model: Any, path: _Path) -> None:
+    plain = dump(model)
+    way = covered(plain, model.model_dump(by_alias=True, round_trip=True))
+    if way is not None:
+        for step in way:
+            path = _Path(path, step, None, path.depth + 1)
+        path.refuse("pydantic writes a secret as stars; declare this as Annotated[str, Secret()], which only the task is shown")
+    _inspect(plain, path)
 
 
 def _children(value: Any) -> Iterable[tuple[object, object]] | None:

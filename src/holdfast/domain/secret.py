@@ -7,8 +7,12 @@ looks at the job "[redacted]". Without a mark a field is secret if it is called 
 from __future__ import annotations
 
 import dataclasses
+import json
+import re
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
+from urllib.parse import quote, quote_plus
 
 REDACTED: Final = "[redacted]"
 WHOLE: Final = "*"
@@ -26,6 +30,7 @@ SCRUBBED_CHARS_MIN: Final = 4
 Marked = frozenset[str]
 """Names that are secret wherever they stand in a value."""
 NOTHING: Final[Marked] = frozenset()
+_UPPER: Final = re.compile(r"\\u([0-9a-f]{4})")
 
 
 class Secret:
@@ -80,12 +85,35 @@ def _texts(value: Any, marked: Marked, secret: bool) -> Iterator[str]:
 
 
 def scrub(text: str, secrets: Iterable[str]) -> str:
-    """Text that others worded, without the secrets that are known; as they are, and as Python or JSON would quote them."""
-    for secret in sorted(secrets, key=len, reverse=True):
-        if len(secret) >= SCRUBBED_CHARS_MIN:
-            for form in {secret, repr(secret)[1:-1], ascii(secret)[1:-1]}:
-                text = text.replace(form, REDACTED)
+    """Text that others worded, without the secrets that are known.
+
+    A secret is found as it is and as it is quoted: by `repr` and `ascii`, also of its bytes; by JSON, with escapes or without,
+    and JSON within JSON; in a URL (%XX, in a query or a path); and as base64 of the whole. Not found is what only code can see:
+    a part of it, a digest, base64 of it together with something else (as of `user:password`), another encoding.
+    """
+    known = {secret for secret in secrets if len(secret) >= SCRUBBED_CHARS_MIN}
+    forms = {form for secret in known for form in _quoted(secret) if len(form) >= SCRUBBED_CHARS_MIN}
+    for form in sorted(forms, key=len, reverse=True):  # a secret may hold another
+        text = text.replace(form, REDACTED)
     return text
+
+
+def _quoted(secret: str) -> set[str]:
+    """The ways in which a text is written, all without the quotes around them."""
+    data = secret.encode("utf-8", "surrogatepass")
+    forms = {secret, repr(secret)[1:-1], ascii(secret)[1:-1], repr(data)[2:-1]}
+    # Which quotes `repr` escapes depends on what else is in the text that it quotes.
+    forms |= {form.replace("\\'", "'").replace("'", "\\'") for form in forms}
+    written = [json.dumps(secret, ensure_ascii=escaped)[1:-1] for escaped in (True, False)]
+    forms |= {way for form in written for way in (form, form.replace("/", "\\/"), _UPPER.sub(_upper, form))}
+    forms |= {again for form in written for again in (json.dumps(form)[1:-1], repr(form)[1:-1], repr(form.encode())[2:-1])}
+    forms |= {quote(data, safe="/"), quote(data, safe=""), quote_plus(data)}
+    forms |= {b64encode(data).decode(), b64encode(data).decode().rstrip("="), urlsafe_b64encode(data).decode()}
+    return forms
+
+
+def _upper(escape: re.Match[str]) -> str:
+    return "\\u" + escape[1].upper()
 
 
 def marked_in(annotation: Any) -> Marked:

@@ -44,6 +44,20 @@ def dump(model: Any) -> object:
     return model.model_dump(mode="json", by_alias=True, round_trip=True)
 
 
+def covered(plain: object, rich: object) -> list[object] | None:
+    """The way to a SecretStr, or its like, of which pydantic has written stars: in a dump for JSON, and in one for Python."""
+    if hasattr(rich, "get_secret_value"):
+        return [] if isinstance(plain, str) and plain and not plain.strip("*") else None
+    if isinstance(plain, dict) and isinstance(rich, dict):
+        pairs = [(name, inner, other) for (name, inner), other in zip(plain.items(), rich.values(), strict=False)]
+    elif isinstance(plain, list) and isinstance(rich, list | tuple | set | frozenset):
+        pairs = [(number, *each) for number, each in enumerate(zip(plain, rich, strict=False))]
+    else:
+        return None
+    found = ((step, covered(inner, other)) for step, inner, other in pairs)
+    return next(([step, *way] for step, way in found if way is not None), None)
+
+
 def simplify(value: object) -> object:
     if is_model(type(value)):
         return dump(value)

@@ -15,7 +15,7 @@ from typing import Any
 from holdfast.domain import codec
 from holdfast.domain.bounds import REASON_CHARS_MAX
 from holdfast.domain.outcome import Failed, JobError, Outcome, Released, Snoozed, Succeeded, error_of, outcome_of
-from holdfast.domain.secret import secrets_in
+from holdfast.domain.secret import scrub, secrets_in
 from holdfast.domain.signature import UnknownArgument
 from holdfast.domain.text import clip
 from holdfast.errors import PayloadError
@@ -67,7 +67,8 @@ async def acall(run: Run, context: Callable[[Run], Any]) -> Outcome:
         except asyncio.CancelledError as error:
             if run.stopping is not None:
                 return INTERRUPTED
-            return Failed(JobError("CancelledError", "the task's code cancelled itself", _trace(error)))
+            trace = scrub(_trace(error), _hidden(run))
+            return Failed(JobError("CancelledError", "the task's code cancelled itself", trace))
         except BaseException as error:
             return raised(error, run)
     except BaseException as error:
@@ -87,14 +88,17 @@ def returned(run: Run, value: Any) -> Outcome:
         return ROLLED_BACK
     try:
         return Succeeded(run.task.signature.encode_result(value))
-    except PayloadError as error:
-        return Failed(error_of(error), retryable=False)
+    except PayloadError as error:  # it quotes what cannot be stored, which may be an argument
+        return Failed(error_of(error, hidden=_hidden(run)), retryable=False)
 
 
 def raised(error: BaseException, run: Run) -> Outcome:
     """What its code raised may quote its arguments: the secret ones are taken out."""
-    hidden = secrets_in(codec.decode(run.claimed.arguments), run.task.signature.secrets)
-    return outcome_of(error, run.task.retry, _trace(error), hidden)
+    return outcome_of(error, run.task.retry, _trace(error), _hidden(run))
+
+
+def _hidden(run: Run) -> set[str]:
+    return secrets_in(codec.decode(run.claimed.arguments), run.task.signature.secrets)
 
 
 def put_off(error: BaseException, run: Run) -> Outcome | None:
