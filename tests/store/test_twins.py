@@ -82,13 +82,13 @@ def test_a_verb_takes_and_answers_the_same(verb: str, file: sqlite3.Connection, 
 def columns_in_sqlite(raw: sqlite3.Connection, sql: Sql) -> list[str]:
     raw.execute("BEGIN")
     try:
-        return [column[0] for column in raw.execute(sql.numbered, [0] * len(sql.names)).description or ()]
+        return [column[0] for column in raw.execute(sql.positional, [0] * len(sql.names)).description or ()]
     finally:
         raw.execute("ROLLBACK")
 
 
 def columns_in_postgres(raw: Raw, sql: Sql) -> list[str]:
-    prepared = raw.pgconn.prepare(b"", sql.numbered.encode())
+    prepared = raw.pgconn.prepare(b"", sql.positional.encode())
     assert not prepared.error_message
     described = raw.pgconn.describe_prepared(b"")
     return [(described.fname(index) or b"").decode() for index in range(described.nfields)]
