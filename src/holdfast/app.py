@@ -195,6 +195,7 @@ class TaskMaker:
     def __call__(self, fn: F, /) -> Task[F]:
         if not callable(fn) or inspect.isclass(fn):
             raise SettingError(f"@app.task got {fn!r}; it takes a function")
+        _check_function(fn, self._name)
         name = check_name("task", self._name or task_name(fn))
         if self._process and "<locals>" in fn.__qualname__:
             raise SettingError(f"task {name}: process=True needs a function at the top level of a module")
@@ -212,6 +213,16 @@ class TaskMaker:
         )
         self._app.registry.add(task)
         return task
+
+
+def _check_function(fn: Callable[..., Any], given: str | None) -> None:
+    """A worker has to find it again by its name, and to call it with a job's arguments alone."""
+    name = getattr(fn, "__qualname__", "")
+    if given is None and name.endswith("<lambda>"):
+        raise SettingError("@app.task got a lambda, which no worker can find by a name; write it as a def, or give it name=")
+    first = next(iter(_signature(fn).parameters), "")
+    if inspect.ismethod(fn) or first in ("self", "cls"):
+        raise SettingError(f"@app.task got the method {name}, and a worker has no object to call it on; make it a function")
 
 
 def _delivering(app: Holdfast) -> AnyTask:

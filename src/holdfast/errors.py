@@ -5,6 +5,7 @@ A message says what was wrong, with the value, and what to do about it, in one l
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -68,3 +69,12 @@ class StoreUnavailable(HoldfastError):
 
 class SettingError(HoldfastError, ValueError):
     """A setting, an option or an argument to Holdfast itself has a value that makes no sense."""
+
+
+def check_platform(platform: str) -> None:
+    """Called when the package is imported, before anything that this platform lacks is."""
+    if platform in ("win32", "cygwin"):
+        raise ImportError("Holdfast does not run on Windows: it needs fork, POSIX signals and locks; use WSL 2 or a container")
+
+
+check_platform(sys.platform)

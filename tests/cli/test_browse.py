@@ -7,9 +7,11 @@ import json
 import re
 import sys
 
+import msgspec
 import pytest
 
 from holdfast import Holdfast
+from holdfast.cli.job_row import note
 from tests.cli.conftest import Run, assert_one_line
 
 URL = ("--url", "sqlite:///jobs.db")
@@ -163,3 +165,11 @@ def test_text_of_jobs_cannot_reach_the_terminal(cli: Run, text: str) -> None:
         assert not set("\x1b\r\x07\x9b\x7f\u202e\u2066") & set(out)
     assert "[bold red]x[/] :boom:" not in text or "[bold red]x[/] :boom:" in cli("jobs", *URL).out
     assert cli("show", id, *URL, "--json").json["arguments"] == {"text": text}
+
+
+def test_f30_a_retry_that_is_overdue_is_due(cli: Run, app: Holdfast) -> None:
+    cli("enqueue", "tasks", "add", "first=1", "--run-after", "1h")
+    assert re.search(r" in \d+m", cli("jobs", *URL).out)
+    [job] = app.jobs()
+    past = msgspec.structs.replace(job, run_after=job.created_at)
+    assert re.match(r"due \S+ ago$", note(past))

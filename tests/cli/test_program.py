@@ -58,6 +58,17 @@ def test_an_unknown_command_or_flag_is_one_line(cli: Run) -> None:
     assert_one_line(cli("show"), 2, "ID", "holdfast show --help")
 
 
+def test_f30_a_suggestion_reads_as_a_sentence(cli: Run) -> None:
+    answer = cli("job")
+    assert_one_line(answer, 2, "no such command 'job'; did you mean", "? See: holdfast --help")
+    assert "?;" not in answer.err
+
+
+def test_f30_queues_are_listed(cli: Run) -> None:
+    cli("enqueue", "tasks", "add", "first=1", "--queue", "mail")
+    assert [line.split()[:2] for line in cli("queues", "-a", "tasks").lines] == [["QUEUE", "READY"], ["mail", "1"]]
+
+
 def test_an_unexpected_error_is_one_line_too(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise KeyError("a\nbug")

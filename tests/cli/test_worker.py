@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -44,7 +45,7 @@ def test_drain_runs_everything_and_exits(cli: Run, app: Holdfast, here: Path) ->
     with start("worker", "tasks", "--drain", "-c", "2", "--name", "w1", here=here) as worker:
         out, err = worker.communicate(timeout=60)
     assert (worker.returncode, out) == (0, "")
-    assert all(line.split(maxsplit=1)[1].split()[0] == "INFO" for line in err.splitlines())
+    assert all(line.split()[2] == "INFO" for line in err.splitlines())
     assert [app.wait(id, timeout=5).result for id in ids] == [1, 2, 3, 4, 5]
     job = app.get(later)
     assert job is not None
@@ -191,6 +192,18 @@ def test_reload_gives_up_on_a_module_that_is_not_there(here: Path) -> None:
 
 def record(message: str, *args: object, name: str = "holdfast.worker") -> logging.LogRecord:
     return logging.LogRecord(name, logging.WARNING, __file__, 1, message, args, None)
+
+
+def test_f30_a_log_line_begins_with_its_date() -> None:
+    assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d WARNING hello$", Lines().format(record("hello")))
+
+
+def test_f30_a_worker_without_jobs_stops_without_counting_them(here: Path) -> None:
+    with start("worker", "tasks", here=here) as worker:
+        read_until(worker, "works on")
+        worker.send_signal(signal.SIGTERM)
+        assert read_until(worker, "SIGTERM").endswith("SIGTERM: nothing runs here; stopping\n")
+        worker.communicate(timeout=60)
 
 
 def test_a_log_line_is_one_line() -> None:

@@ -336,3 +336,9 @@ def test_an_error_of_the_module_itself_is_explained() -> None:
     connection.close()
     error = error_from(connection, "SELECT 1")
     assert "(ProgrammingError: Cannot operate on a closed database.)" in str(explain(error, "jobs.db"))
+
+
+def test_f30_a_read_only_file_system_is_called_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file, "is_read_only", lambda directory: directory == str(tmp_path))
+    with pytest.raises(StoreUnavailable, match="mounted read-only; put it on one that can be written"):
+        check_file(str(tmp_path / "jobs.db"))

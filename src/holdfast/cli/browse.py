@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
+import msgspec
 import typer
 from rich.text import Text
 
@@ -60,6 +61,21 @@ def jobs(
         _list(found, reason)
         if len(found) == limit:
             line(Text(f"There may be more: --after {found[-1].id}", style="dim")) if screen().is_terminal else None
+
+
+def queues(context: typer.Context, url: flags.Url = None, app: flags.App = None, json: flags.Json = False) -> None:
+    """List queues, with how many of their jobs are where."""
+    with open_database(context, url, app) as store:
+        found = store.queues()
+    if json:
+        document([msgspec.to_builtins(queue) for queue in found])
+    elif not found:
+        line("No queues.")
+    else:
+        counted = ("depth", "scheduled", "running", "succeeded", "failed", "cancelled", "skipped")
+        titles = ["READY" if each == "depth" else each.upper() for each in counted]
+        columns = [Column("QUEUE", least=8), *(Column(title, right=True) for title in titles)]
+        table(columns, [[queue.name, *(_count(getattr(queue, each)) for each in counted)] for queue in found])
 
 
 def stats(context: typer.Context, url: flags.Url = None, app: flags.App = None, json: flags.Json = False) -> None:

@@ -22,7 +22,8 @@ def note(job: Job) -> str:
         return how_far(job.progress) or (f"for {span(age(job.started_at))}" if job.started_at else "")
     why = one_error(job)
     if job.state is State.SCHEDULED and job.run_after is not None:
-        return f"{since(job.run_after)}{f', after {why}' if why else ''}"
+        due = "due " if age(job.run_after) >= 0 else ""
+        return f"{due}{since(job.run_after)}{f', after {why}' if why else ''}"
     return why
 
 

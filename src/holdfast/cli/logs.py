@@ -41,7 +41,7 @@ class Lines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).astimezone()
         name = "" if record.name.startswith("holdfast") else f"{record.name}: "
-        said = f"{at:%H:%M:%S} {record.levelname:<7} {name}{clean(_message(record))}{_job(record) if name else ''}"
+        said = f"{at:%Y-%m-%d %H:%M:%S} {record.levelname:<7} {name}{clean(_message(record))}{_job(record) if name else ''}"
         trace = _traceback(self, record)
         return said if not trace else "\n    ".join([said, *clean(trace, lines=True).splitlines()])
 

@@ -30,6 +30,7 @@ for command in (
     act.cancel,
     act.retry,
     act.skip,
+    browse.queues,
     browse.stats,
     workers.workers,
     workers.ping,

@@ -56,4 +56,5 @@ def _usage_line(error: Any) -> str:
     said = str(error.format_message()).strip().rstrip(".")
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "holdfast"
-    return f"{said[:1].lower()}{said[1:]}; see: {command} --help"
+    said = f"{said[:1].lower()}{said[1:]}".replace(". Did you mean", "; did you mean")
+    return f"{said} See: {command} --help" if said.endswith("?") else f"{said}; see: {command} --help"

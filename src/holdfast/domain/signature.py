@@ -176,11 +176,19 @@ class Signature:
             bound = self._signature.bind(*args, **own).arguments
         except TypeError as error:
             named = _QUOTED.search(str(error))
-            raise PayloadError(f"arguments of {self.text}: {show(error)}", named[1] if named else None) from None
+            raise PayloadError(f"arguments of {self.text}: {show(error)}{self._hint}", named[1] if named else None) from None
         given = {self._keys[name]: value for name, value in bound.items()}
         if len(own) < len(kwargs):
             given[self._options] = {name: value for name, value in kwargs.items() if name not in own}
         return given
+
+    @property
+    def _hint(self) -> str:
+        """For a first parameter that reads as the Context and is not annotated as one."""
+        first = next(iter(self._signature.parameters.values()), None)
+        if first is None or first.name not in ("ctx", "context") or first.annotation is not Parameter.empty:
+            return ""
+        return f"; if {first.name!r} is meant to be the job's Context, annotate it: {first.name}: Context"
 
     def _spread(self, given: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         parameters = self._signature.parameters.values()

@@ -231,7 +231,9 @@ class Worker:
         running = len(self.desk.running()) if self._clerk is not None else 0
         jobs = "1 job" if running == 1 else f"{running} jobs"
         self._interrupted = self._interrupted or number == signal.SIGINT
-        if self._stops:
+        if not running:
+            _say(f"{number.name}: nothing runs here; stopping")
+        elif self._stops:
             _say(f"{number.name}: handing back {jobs}")
         else:
             _say(f"{number.name}: finishing {jobs}, for at most {self.grace_seconds:g} s; once more hands them back")

@@ -122,7 +122,8 @@ class Courier:
         signed = headers_of(settings.secrets, message, int(time.time()), body)
         answer = post(target, {"content-type": "application/json", "user-agent": "holdfast", **signed}, body, self.limits)
         # Of what it said only the operator is told: for others it could be a window into a network that is not theirs.
-        log.info("callback %s: %s answered %d: %s", message, target.place.authority, answer.status, answer.prefix)
+        what = f": {answer.prefix}" if answer.prefix else ""
+        log.info("callback %s: %s answered %d%s", message, target.place.authority, answer.status, what)
         return answer
 
 

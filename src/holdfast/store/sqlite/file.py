@@ -67,6 +67,7 @@ def _check_file_system(path: str, resolved: str) -> None:
 
 
 def _check_rights(path: str, resolved: str, directory: str) -> None:
+    _check_writable(path, directory)
     if os.path.exists(resolved):
         if not stat.S_ISREG(os.stat(resolved).st_mode):
             raise StoreUnavailable(f"{path} is not a regular file; give the path of a database file")
@@ -83,6 +84,15 @@ def _check_rights(path: str, resolved: str, directory: str) -> None:
             f"{path}: every user may replace files in {directory} (mode {stat.S_IMODE(mode):04o}); "
             "take that right away with chmod o-w"
         )
+
+
+def _check_writable(path: str, directory: str) -> None:
+    if is_read_only(directory):
+        raise StoreUnavailable(f"{path} is on a file system that is mounted read-only; put it on one that can be written")
+
+
+def is_read_only(directory: str) -> bool:
+    return bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
 
 
 def _allowed(path: str, rights: int) -> bool:
