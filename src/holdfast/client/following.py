@@ -14,6 +14,7 @@ from contextlib import aclosing
 from enum import Enum
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
+from holdfast.client.held_slot import HeldSlot
 from holdfast.client.part import ClientPart, id_of
 from holdfast.domain.bounds import EVENTS_PAGE_MAX
 from holdfast.domain.event import Event
@@ -101,17 +102,21 @@ class Following(ClientPart):
                 yield event
 
     def wait(self, id: str | Job, timeout: Duration | None = None) -> Job:
-        """The job, once it has ended; `TimeoutError` if that takes longer than `timeout`."""
+        """The job, once it has ended; `TimeoutError` if that takes longer than `timeout`.
+
+        In a task it keeps the slot of the job that waits. If all slots are kept like that nothing goes on, which is logged.
+        """
         self._check_outside("wait()")
         wanted, deadline = id_of(id), _deadline(timeout)
         seq, job = self._database.read(self._job(wanted))
-        follower = ThreadFollower(seq, job.event_count, silent=True)
+        follower, held = ThreadFollower(seq, job.event_count, silent=True), HeldSlot()
         try:
             while not job.final:
                 self._await_end(follower, job)
                 if not follower.over:
-                    follower.wait(_left(deadline, job))
+                    follower.wait(held.within(_left(deadline, job)))
                 _, job = self._patiently(self._job(wanted), deadline)
+                held.look(job)
             return job
         finally:
             self._feed.leave(follower)
@@ -121,13 +126,14 @@ class Following(ClientPart):
         self._check_outside("await_()")
         wanted, deadline = id_of(id), _deadline(timeout)
         seq, job = await self._database.aread(self._job(wanted))
-        follower = LoopFollower(seq, job.event_count, silent=True)
+        follower, held = LoopFollower(seq, job.event_count, silent=True), HeldSlot()
         try:
             while not job.final:
                 self._await_end(follower, job)
                 if not follower.over:
-                    await _wait_for(follower, _left(deadline, job))
+                    await _wait_for(follower, held.within(_left(deadline, job)))
                 _, job = await self._apatiently(self._job(wanted), deadline)
+                held.look(job)
             return job
         finally:
             self._feed.leave(follower)

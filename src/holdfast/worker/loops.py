@@ -16,11 +16,11 @@ import threading
 import traceback
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, Final
 
+from holdfast.worker.current import RUNNING
 from holdfast.worker.desk import Desk, Run
 from holdfast.worker.runner import INTERRUPTED, AsyncCall, acall, broken
 from holdfast.worker.threads import Daemons
@@ -32,8 +32,6 @@ Heard = Callable[[signal.Signals], None]
 
 Strayed = Callable[[Run | None, BaseException], None]
 
-_running: Final[ContextVar[Run | None]] = ContextVar("holdfast_running", default=None)
-"""In a job's task, and in all that its code starts."""
 _EAGER: Final[dict[str, Any]] = {"eager_start": True} if sys.version_info >= (3, 12) else {}
 
 
@@ -43,7 +41,7 @@ class JobTask(asyncio.Task[None]):
     run: Run | None = None
 
     def cancel(self, msg: Any = None) -> bool:
-        if self.run is not None and self.run.verdict is None and _running.get() is not self.run:
+        if self.run is not None and self.run.verdict is None and RUNNING.get() is not self.run:
             self.run.verdict = INTERRUPTED
         return super().cancel(msg)
 
@@ -109,7 +107,6 @@ class LoopPool:
             run.handle.cancel()
 
     async def _work(self, run: Run) -> None:
-        _running.set(run)
         run.outcome = await self._call(run, self._context)
 
     def _ended(self, run: Run, task: asyncio.Task[None]) -> None:
@@ -171,7 +168,7 @@ def _run_of(error: BaseException) -> Run | None:
     frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
     handles = (frame.f_locals.get("self") for frame in frames)
     step = next((each for each in handles if isinstance(each, asyncio.Handle)), None)
-    return None if step is None else step._context.get(_running)  # type: ignore[attr-defined]
+    return None if step is None else step._context.get(RUNNING)  # type: ignore[attr-defined]
 
 
 def _leave(loop: asyncio.AbstractEventLoop) -> None:
