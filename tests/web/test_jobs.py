@@ -22,6 +22,7 @@ from holdfast import (
     StoreUnavailable,
     UnknownTask,
 )
+from holdfast.web import jobs
 from holdfast.web.etag import expected_count, tag_of
 from holdfast.web.problem import problem_of
 from tests.web.ground import served
@@ -504,3 +505,28 @@ def test_an_error_of_ours_says_nothing_of_its_cause(client: httpx.Client, app: H
     assert problem(answer, 500)["detail"] == "an error of the server; its log has the rest"
     assert "the secret" not in answer.text
     assert "the secret of the cause" in caplog.text
+
+
+def test_m9_a_page_of_jobs_is_bounded_by_bytes_and_goes_on(app: Holdfast, client: httpx.Client) -> None:
+    large = [app.task_named("anything").using(tags=["m9"]).enqueue("x" * 900_000).id for _ in range(9)]
+    small = [app.task_named("add").using(tags=["m9"]).enqueue(n).id for n in range(70)]
+    listed: list[str] = []
+    cuts: list[bool] = []
+    after: str | None = ""
+    while after is not None:
+        answer = client.get(f"/api/jobs?tag=m9&limit=1000&newest=false{after and f'&after={after}'}")
+        assert len(answer.content) < 4.5 * 1024 * 1024
+        page = answer.json()
+        listed += [job["id"] for job in page["jobs"]]
+        cuts.append(page["cut"])
+        after = page["next"]
+        assert ("link" in answer.headers) is (after is not None)
+    assert listed == large + small
+    assert cuts == [True, True, False]
+
+
+def test_m9_one_job_is_shown_however_large(app: Holdfast, client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "PAGE_BYTES_MAX", 1)
+    made = [app.task_named("add").enqueue(n).id for n in range(2)]
+    page = client.get("/api/jobs?newest=false").json()
+    assert ([job["id"] for job in page["jobs"]], page["next"], page["cut"]) == ([made[0]], made[0], True)

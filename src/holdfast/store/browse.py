@@ -24,6 +24,10 @@ _NARROW = frozenset({State.READY, State.SCHEDULED, State.RUNNING, State.FAILED, 
 """States whose jobs are listed from a table or an index of their own."""
 
 
+FEW, MORE, SMALL_BYTES = 10, 50, 8 * 1024
+"""A page that is bounded by bytes is read by so many jobs at a time: more of them while they are small."""
+
+
 class Filter(NamedTuple):
     state: State | None = None
     queue: str | None = None
@@ -87,6 +91,32 @@ def jobs(chosen: Filter, decoders: Decoders) -> Op[list[Job]]:
     cursor = None if chosen.after is None else (yield from _seq(chosen.after))
     rows = yield _page(chosen, cursor)
     return [job_of(row, decoders) for row in rows]
+
+
+def jobs_within(chosen: Filter, bytes_max: int, decoders: Decoders) -> Op[tuple[list[Job], bool]]:
+    """As `jobs`, but no more than fit into so many bytes, and at least one; and whether the page ends before its limit for that.
+
+    They are read a few at a time: how large a job is shows only when it was read.
+    """
+    found: list[Job] = []
+    cursor = None if chosen.after is None else (yield from _seq(chosen.after))
+    some, size = FEW, 0
+    while len(found) < chosen.limit:
+        some = min(some, chosen.limit - len(found))
+        rows = yield _page(chosen._replace(limit=some), cursor)
+        for row in rows:
+            size += _size(row)
+            if found and size > bytes_max:
+                return found, True
+            found.append(job_of(row, decoders))
+        if len(rows) < some:
+            break
+        cursor, some = rows[-1][0], MORE if size < len(found) * SMALL_BYTES else FEW
+    return found, False
+
+
+def _size(row: Row) -> int:
+    return sum(len(each) for each in row if isinstance(each, str))
 
 
 def _page(chosen: Filter, cursor: int | None) -> Statement:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Annotated, Any, Final
 from urllib.parse import urlencode
@@ -15,7 +16,9 @@ from typing_extensions import TypedDict
 from holdfast.domain.document import job_document
 from holdfast.domain.job import Job, NewJob
 from holdfast.domain.key import Key
+from holdfast.domain.states import State
 from holdfast.errors import JobNotFound
+from holdfast.store import browse
 from holdfast.web.access import Caller
 from holdfast.web.dependencies import ID_PATTERN, JobId, Operator, Reader, TheApp, visible_job
 from holdfast.web.documents import AcceptedDocument, JobDocument, Json, StateName, accepted_document
@@ -34,6 +37,9 @@ KEY_PART: Final = "Idempotency-Key"
 _KEY_HEADER: Final = re.compile(r"[\x21-\x7e]{1,255}")
 _PAGE: Final = 100
 _PAGE_MAX: Final = 1_000
+PAGE_BYTES_MAX: Final = 4 * 1024 * 1024
+LISTS_MAX: Final = 2
+"""So many pages are read at a time: a store on SQLite has four threads for all requests."""
 _LOCATION: Final = {"Location": {"description": "Where the job is.", "schema": {"type": "string"}}}
 _EXAMPLES: Final = {
     "plain": {"task": "reports.render", "kwargs": {"document": "a.pdf"}},
@@ -49,6 +55,7 @@ class JobsPage(TypedDict):
 
     jobs: list[JobDocument]
     next: Annotated[str | None, Field(description="Opaque; to be sent as `after`.")]
+    cut: Annotated[bool, Field(description="The page has fewer jobs than `limit`, because they are large; `next` goes on.")]
 
 
 @router.post(
@@ -105,17 +112,19 @@ async def list_jobs(
     """The newest first, unless told otherwise. Go on while `next` is not null."""
     chosen = _queue_of(caller, queue)
     if chosen is not None and not caller.may_see(chosen):
-        return Json({"jobs": [], "next": None})
+        return Json({"jobs": [], "next": None, "cut": False})
     try:
         if after is not None and caller.queues is not None:
             await visible_job(app, caller, after)
-        found = await app.ajobs(
-            state=state, queue=chosen, task=task, tag=tag, parent=parent, newest=newest, limit=limit, after=after
-        )
+        wanted = browse.Filter(None if state is None else State(state), chosen, task, tag, parent, newest, limit, after)
+        async with _turn(request):
+            read = app.store.aread(lambda _: browse.jobs_within(wanted, PAGE_BYTES_MAX, app.registry.decoders))
+            found, cut = await read
     except (JobNotFound, Problem):
         raise Problem(404, f"after={after!r}: that job is gone; begin again without it") from None
-    following = found[-1].id if len(found) == limit else None
-    return Json({"jobs": [job_document(job) for job in found], "next": following}, headers=_link(request, following))
+    following = found[-1].id if cut or len(found) == limit else None
+    page = {"jobs": [job_document(job) for job in found], "next": following, "cut": cut}
+    return Json(page, headers=_link(request, following))
 
 
 @router.get(
@@ -183,6 +192,15 @@ def _queue_of(caller: Caller, queue: str | None) -> str | None:
     if len(caller.queues) == 1:
         return next(iter(caller.queues))
     raise Problem(422, f"your key is for some queues only; choose one of them with ?queue=: {', '.join(sorted(caller.queues))}")
+
+
+def _turn(request: Request) -> asyncio.Semaphore:
+    """One for each event loop: requests that wait for it wait in line."""
+    loop, state = asyncio.get_running_loop(), request.app.state
+    if getattr(state, "lists", (None, None))[0] is not loop:
+        state.lists = (loop, asyncio.Semaphore(LISTS_MAX))
+    turn: asyncio.Semaphore = state.lists[1]
+    return turn
 
 
 def _link(request: Request, after: str | None) -> dict[str, str]:
