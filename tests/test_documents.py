@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 from holdfast.domain.states import diagram
+from tests.servers import new_database
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -69,3 +71,59 @@ def test_both_commands_of_a_fresh_machine_are_in_the_readme_and_in_the_makefile(
 def test_no_placeholder_is_left_in_the_documents() -> None:
     for document in ROOT.glob("*.md"):
         assert not re.search(r"FIGURES|TBD|lorem", document.read_text(encoding="utf-8")), document.name
+
+
+def shell_lines(document: str) -> list[str]:
+    """The commands of the first block that is marked as shell, without their comments."""
+    (block, *_) = re.findall(r"^```shell\n(.*?)^```$", document, flags=re.DOTALL | re.MULTILINE)
+    return [line.partition("  #")[0].strip() for line in block.splitlines()]
+
+
+def run_as_printed(lines: list[str], program: str, where: Path) -> str:
+    """In one shell; the worker goes to the background, as in another terminal, and is stopped at the end."""
+    (where / "tasks.py").write_text(program, encoding="utf-8")
+    script = ["set -e"]
+    for line in lines:
+        is_worker = line.startswith("holdfast worker")
+        script += [f"{line} 2> worker.log & trap 'kill %1; wait' EXIT" if is_worker else line]
+        script += ["until grep -q 'works on' worker.log; do :; done"] if is_worker else []
+    folder = Path(sys.executable).parent
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    ran = subprocess.run(
+        ["bash", "-c", "\n".join(script)],
+        cwd=where,
+        env={**kept, "PATH": f"{folder}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ran.returncode == 0, (ran.stdout, ran.stderr)
+    assert ran.stderr == ""
+    return ran.stdout
+
+
+def test_f1_the_commands_of_the_readme_run_as_printed(tmp_path: Path) -> None:
+    (program,) = blocks("python")
+    lines = shell_lines(README)
+    assert [line.split()[:2] for line in lines if line.startswith("holdfast")] == [
+        ["holdfast", "worker"],
+        ["holdfast", "enqueue"],
+        ["holdfast", "jobs"],
+    ]
+    shown = run_as_printed(lines, program, tmp_path)
+    assert "succeeded: 2" in shown
+    assert shown.splitlines()[-1] == "No jobs."
+    assert {path.name for path in tmp_path.glob("*.db")} == {"jobs.db"}
+
+
+def test_f1_the_commands_for_postgresql_run_as_printed(tmp_path: Path) -> None:
+    (program,) = blocks("python")
+    document = (ROOT / "docs" / "postgresql.md").read_text(encoding="utf-8")
+    with new_database() as url:
+        printed = "postgresql://user:password@host/shop"
+        lines = [line.replace(printed, f"'{url}'") for line in shell_lines(document)]
+        assert lines != shell_lines(document)
+        shown = run_as_printed(lines, program.replace('Holdfast("sqlite:///jobs.db")', "Holdfast()"), tmp_path)
+    assert "1 at work" in shown
+    assert "app tasks:app, database " in (tmp_path / "worker.log").read_text(encoding="utf-8")
+    assert not list(tmp_path.glob("*.db"))
