@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import inspect
 import subprocess
 import sys
@@ -111,3 +112,44 @@ def test_every_public_thing_says_what_it_is() -> None:
         assert inspect.getdoc(getattr(holdfast, name)), name
     for method in CLIENT:
         assert getattr(Client, method).__doc__, method
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_f27_every_public_method_and_property_says_what_it_is(name: str) -> None:
+    cls = getattr(holdfast, name)
+    members = inspect.getmembers(cls, lambda member: inspect.isfunction(member) or isinstance(member, property))
+    assert [each for each, member in members if not each.startswith("_") and not inspect.getdoc(member)] == []
+
+
+@pytest.mark.parametrize("cls", [holdfast.Job, holdfast.Attempt, holdfast.Event, holdfast.Queue])
+def test_f27_every_attribute_says_what_it_is(cls: type) -> None:
+    (tree,) = ast.parse(inspect.getsource(cls)).body
+    assert isinstance(tree, ast.ClassDef)
+    silent = [
+        field.target.id for field, after in zip(tree.body, [*tree.body[1:], None], strict=True)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and not field.target.id.startswith("_")
+        and not (isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant))
+    ]  # fmt: skip
+    assert silent == []
+
+
+def test_f27_using_documents_every_option() -> None:
+    text = inspect.getdoc(Task.using) or ""
+    options = set(inspect.signature(Task.using).parameters) - {"self"}
+    assert {option for option in options if f"\n{option} " not in text} == set()
+
+
+def test_f27_the_settings_of_the_web_have_words_of_their_own() -> None:
+    from holdfast.web.settings import WebSettings
+
+    assert "HTTP" in (WebSettings.__doc__ or "")
+
+
+def test_f27_an_app_is_migrated_and_closed_from_async_code(tmp_path: Path) -> None:
+    async def life() -> None:
+        app = Holdfast(f"sqlite:///{tmp_path / 'jobs.db'}")
+        assert await app.amigrate() != []
+        assert await app.amigrate() == []
+        await app.aclose()
+
+    asyncio.run(life())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -155,10 +156,18 @@ class Holdfast(Client):
         """Bring the database to this version's layout; the names of what was applied."""
         return [f"{applied.version:04d}_{applied.name}" for applied in self.store.migrate()]
 
+    async def amigrate(self) -> list[str]:
+        """The async twin of `migrate`."""
+        return await asyncio.to_thread(self.migrate)
+
     def close(self) -> None:
         """Close all connections; the app can be used again afterwards."""
         self._feed.close()
         self.store.close()
+
+    async def aclose(self) -> None:
+        """The async twin of `close`."""
+        await asyncio.to_thread(self.close)
 
     def __enter__(self) -> Holdfast:
         return self

@@ -55,6 +55,7 @@ class Counted:
 
     @property
     def created(self) -> int:
+        """How many of them are new, and not found by their key."""
         return self.ids.created()
 
     def __len__(self) -> int:

@@ -122,7 +122,12 @@ class Task(Generic[F]):
         key        one job per key: a `Key`, or its parts
         priority   a lower number runs first; the default is 100
         run_after  an aware datetime, or seconds (or a timedelta) from now
+        queue      another queue than the task's
         attempts   how often it may run in all, instead of what the task's `Retry` says
+        id         a name of your own for the job, unique in the database; else it gets one of 32 hex digits
+        tags       names to find it by: `app.jobs(tag=...)`
+        meta       plain data that is kept with it
+        parent     a job, or the id of one, to find it by: `app.jobs(parent=...)`
         callback   a URL that is told when the job has ended
         on         a connection or session of yours, in whose transaction the job is enqueued
         """

@@ -22,6 +22,7 @@ class Acting(ClientPart):
         return self._database.write(self._cancel(id, reason, event_count))
 
     async def acancel(self, id: str | Job, reason: str = "cancelled by request", *, event_count: int | None = None) -> Job:
+        """The async twin of `cancel`."""
         return await self._database.awrite(self._cancel(id, reason, event_count))
 
     def _cancel(self, job: str | Job, reason: str, event_count: int | None) -> Operation[Job]:
@@ -45,6 +46,7 @@ class Acting(ClientPart):
         return self._database.write(self._skip(id, reason, event_count))
 
     async def askip(self, id: str | Job | Lease, reason: str, *, event_count: int | None = None) -> Job:
+        """The async twin of `skip`."""
         return await self._database.awrite(self._skip(id, reason, event_count))
 
     def _skip(self, id: str | Job | Lease, reason: str, event_count: int | None) -> Operation[Job]:

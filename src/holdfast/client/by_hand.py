@@ -50,6 +50,7 @@ class ByHand(ClientPart):
         worker: str | None = None,
         seconds: Duration = LEASE_SECONDS,
     ) -> Lease | None:
+        """The async twin of `claim`."""
         return await self._database.awrite(self._claim(queues, tasks, worker, seconds))
 
     def _claim(
@@ -91,6 +92,7 @@ class ByHand(ClientPart):
         return lease
 
     async def arenew(self, lease: Lease) -> Lease:
+        """The async twin of `renew`."""
         lease.expires_at = await self._database.awrite(self._renew(lease))
         return lease
 
@@ -106,6 +108,7 @@ class ByHand(ClientPart):
         return self._database.write(self._finish(lease, result, meter))
 
     async def afinish(self, lease: Lease, result: Any = None, meter: dict[str, float] | None = None) -> Job:
+        """The async twin of `finish`."""
         return await self._database.awrite(self._finish(lease, result, meter))
 
     def _finish(self, lease: Lease, result: Any, meter: dict[str, float] | None) -> Operation[Job]:
@@ -118,6 +121,7 @@ class ByHand(ClientPart):
         return self._database.write(self._fail(lease, error))
 
     async def afail(self, lease: Lease, error: BaseException | str) -> Job:
+        """The async twin of `fail`."""
         return await self._database.awrite(self._fail(lease, error))
 
     def _fail(self, lease: Lease, error: BaseException | str) -> Operation[Job]:
@@ -131,6 +135,7 @@ class ByHand(ClientPart):
         return self._database.write(ending(self._registry, lease, Released("handed back by its holder")))
 
     async def arelease(self, lease: Lease) -> Job:
+        """The async twin of `release`."""
         return await self._database.awrite(ending(self._registry, lease, Released("handed back by its holder")))
 
 

@@ -21,6 +21,7 @@ class Keys(ClientPart):
         return self._database.read(lambda _: access.keys())
 
     async def akeys(self) -> list[ApiKey]:
+        """The async twin of `keys`."""
         return await self._database.aread(lambda _: access.keys())
 
     def add_key(
@@ -45,6 +46,7 @@ class Keys(ClientPart):
         queues: Iterable[str] | None = None,
         expires: datetime | Duration | None = None,
     ) -> NewApiKey:
+        """The async twin of `add_key`."""
         return await self._database.awrite(_adding(name, scope, queues, expires))
 
     def revoke_key(self, prefix: str | ApiKey) -> ApiKey:
@@ -52,6 +54,7 @@ class Keys(ClientPart):
         return self._database.write(_revoking(prefix))
 
     async def arevoke_key(self, prefix: str | ApiKey) -> ApiKey:
+        """The async twin of `revoke_key`."""
         return await self._database.awrite(_revoking(prefix))
 
 

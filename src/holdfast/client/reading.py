@@ -32,6 +32,7 @@ class Reading(ClientPart):
         return self._database.read(self._find(key))
 
     async def afind(self, key: Key | Part | tuple[Part, ...]) -> Job | None:
+        """The async twin of `find`."""
         return await self._database.aread(self._find(key))
 
     def _find(self, key: Key | Part | tuple[Part, ...]) -> Operation[Job | None]:
@@ -66,6 +67,7 @@ class Reading(ClientPart):
         limit: int = 100,
         after: str | Job | None = None,
     ) -> list[Job]:
+        """The async twin of `jobs`."""
         chosen = browse.Filter(_state_of(state), queue, _name_of(task), tag, _id_of(parent), newest, limit, _id_of(after))
         return await self._database.aread(lambda _: browse.jobs(chosen, self._registry.decoders))
 
@@ -74,6 +76,7 @@ class Reading(ClientPart):
         return self._database.read(lambda _: queues.stats())
 
     async def astats(self) -> dict[str, dict[str, int]]:
+        """The async twin of `stats`."""
         return await self._database.aread(lambda _: queues.stats())
 
     def queues(self) -> list[Queue]:

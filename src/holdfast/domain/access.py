@@ -56,6 +56,7 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     revoked_at: datetime | None = None
 
     def usable(self, now: datetime) -> bool:
+        """Whether it lets its holder in at that time: it was not revoked, and has not expired."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 

@@ -26,10 +26,15 @@ class Event(msgspec.Struct, frozen=True):
     """One line of a job's log: `kind` is the move's name, `progress`, or the task's own word."""
 
     job: str
+    """The id of the job."""
     number: int
+    """1, 2, … within its job, without a gap."""
     kind: str
+    """`enqueued`, `started`, `succeeded`, …, `progress`, or the word given to `ctx.emit`."""
     at: datetime
+    """When it happened."""
     data: Any = None
+    """What belongs to it, as plain JSON data."""
     cursor: str | None = None
     """In the feed of all jobs: where to go on from."""
 

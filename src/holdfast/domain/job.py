@@ -126,40 +126,66 @@ class Attempt(msgspec.Struct, frozen=True):
     """One failed attempt of a job."""
 
     at: datetime
+    """When it ended."""
     attempt: int
+    """Which one, from 1."""
     kind: str
+    """The class of the exception."""
     message: str
+    """Its text, without secrets."""
     traceback: str
+    """From the task's own code on; empty if there is none."""
 
 
 class Job(msgspec.Struct, kw_only=True, eq=False):
     """A job, as it was when it was read. It does not change by itself: `app.get(job.id)` reads it again."""
 
     id: str
+    """Its name in the store: chosen with `using(id=...)`, else 32 hex digits."""
     task: str
+    """The name of its task."""
     queue: str
+    """Where it waits, or waited, for a worker."""
     state: State
+    """Where it stands; see `State`."""
     priority: int
+    """A lower number runs first; the default is 100."""
     attempt: int
+    """How many runs were counted, the one under way included."""
     attempts_max: int
+    """How many runs it may have in all."""
     token: int
+    """Grows by one with every claim: a fencing number."""
     created_at: datetime
+    """When it was accepted."""
     arguments_json: str = "{}"
     """The arguments exactly as they are stored."""
     result_json: str | None = None
     """The result exactly as it is stored."""
     error: str | None = None
+    """Why it failed, was skipped or cancelled, in one line; while it waits for its next attempt, why the last one failed."""
     errors: tuple[Attempt, ...] = ()
+    """One for each failed attempt that is kept, the oldest first."""
     event_count: int = 1
+    """How many events its log has."""
     progress: dict[str, Any] = {}
+    """What `ctx.progress` reported last."""
     meter: dict[str, float] = {}
+    """What `ctx.meter` summed up."""
     key: tuple[Part, ...] | None = None
+    """The parts of its idempotency key."""
     tags: tuple[str, ...] = ()
+    """The names given with `using(tags=...)`."""
     meta: dict[str, Any] = {}
+    """The data given with `using(meta=...)`."""
     parent: str | None = None
+    """The id given with `using(parent=...)`."""
     callback: str | None = None
+    """The URL that is called when it has ended."""
     callback_status: CallbackStatus | None = None
+    """How that went; None without a callback."""
     run_after: datetime | None = None
+    """Not before this time: it was delayed, or waits for its next attempt."""
     started_at: datetime | None = None
     """When the code of its last attempt began; while that runs, when it was claimed, as the event `started` has it."""
     finished_at: datetime | None = None
@@ -184,6 +210,7 @@ class Job(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def result(self) -> Any:
+        """What the task returned, typed by its annotation; None before it has succeeded."""
         return None if self.result_json is None else self._decoders.result(self.task)(self.result_json)
 
     @property
@@ -204,6 +231,7 @@ class Job(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def final(self) -> bool:
+        """Whether it has ended: succeeded, failed, cancelled or skipped."""
         return self.state in FINAL
 
     def __repr__(self) -> str:

@@ -23,6 +23,8 @@ _Seconds = Annotated[float, Meta(gt=0, le=86_400 * 366)]
 
 
 class WebSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the HTTP API and the page are served: who is let in, and the bounds on what a client may ask for."""
+
     auth: Literal["auto", "on", "off"] = "auto"
     token: Annotated[str, Meta(pattern=r"^([!-~]{20,200})?$")] = ""
     """What opens everything while there is no key; if not given, a secret in a file that `holdfast token` prints."""
