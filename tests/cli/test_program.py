@@ -58,6 +58,23 @@ def test_an_unknown_command_or_flag_is_one_line(cli: Run) -> None:
     assert_one_line(cli("show"), 2, "ID", "holdfast show --help")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "spared"),
+    [
+        (["--version"], {"typer", "rich", "fastapi", "psycopg"}),
+        (["jobs", "-a", "tasks"], {"fastapi", "starlette", "uvicorn", "psycopg", "watchfiles"}),
+    ],
+)
+def test_f32_a_command_imports_no_library_that_it_does_not_need(
+    cli: Run, here: Path, arguments: list[str], spared: set[str]
+) -> None:
+    cli("migrate", "-a", "tasks")
+    script = "import sys; from holdfast.cli import main\ntry: main()\nexcept SystemExit: pass\nprint(*sys.modules)"
+    command = [sys.executable, "-c", script, *arguments]
+    ended = subprocess.run(command, cwd=here, env=environment(), capture_output=True, text=True, timeout=60, check=True)
+    assert not spared & set(ended.stdout.splitlines()[-1].split())
+
+
 def test_f30_a_suggestion_reads_as_a_sentence(cli: Run) -> None:
     answer = cli("job")
     assert_one_line(answer, 2, "no such command 'job'; did you mean", "? See: holdfast --help")
