@@ -7,6 +7,7 @@ operations, which wait for no lock, have a writer of their own: an operation tha
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import threading
 import time
@@ -31,10 +32,12 @@ from holdfast.store.postgres.connection import Connection, connect_through, open
 from holdfast.store.postgres.errors import explain, is_lost, is_mixed_up, is_stale_plan
 from holdfast.store.postgres.listen import Listener
 from holdfast.store.postgres.notifier import CHANNEL, Notifier
-from holdfast.store.postgres.schema import PACKAGE, apply_pending, version_of
+from holdfast.store.postgres.schema import PACKAGE, adopt_history, apply_pending, is_restored, version_of
 from holdfast.store.postgres.url import CALL_SECONDS, LOCK_SECONDS, location_of
 from holdfast.store.postgres.writer import Patience, Writer
 from holdfast.store.sql import Wakes
+
+log = logging.getLogger("holdfast.store")
 
 T = TypeVar("T")
 WRITERS: Final = 4
@@ -195,11 +198,24 @@ class PostgresStore(ForkAware):
         try:
             with raw.settled():
                 version = version_of(raw, self.location.schema)
+                restored = version > 0 and is_restored(raw, self.location.schema)
+            if restored:
+                self._adopt_history(raw)
             if not pending(PACKAGE, version, self.path):
                 return []
             return apply_pending(raw, self.location.schema, self.path, self.clock.now(), self.tell)
         finally:
             raw.close()
+
+    def _adopt_history(self, raw: Bounded) -> None:
+        try:
+            adopt_history(raw, self.location.schema)
+        except psycopg.errors.InsufficientPrivilege:
+            log.warning(
+                "%s was restored from a dump of another server, and its feed lacks what happened there; "
+                "run `holdfast migrate` as the owner of the tables",
+                self.path,
+            )
 
     def _connect(self) -> Bounded:
         raw, self.location = connect_through(self.location, self._prepares)

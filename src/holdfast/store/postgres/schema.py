@@ -24,6 +24,12 @@ _VERSION: Final = "SELECT coalesce(max(version), 0) FROM {schema}.migration"
 _TABLE: Final = "CREATE TABLE IF NOT EXISTS {schema}.migration (version bigint PRIMARY KEY, applied_at bigint NOT NULL)"
 _APPLIED: Final = "INSERT INTO {schema}.migration VALUES ($1, $2)"
 
+_NUMBERED: Final = ("job_spec", "event")
+"""The tables whose rows carry the number of the transaction that wrote them, by which the feed orders them."""
+_FOREIGN: Final = "SELECT 1 FROM {schema}.{table} WHERE tx >= pg_snapshot_xmax(pg_current_snapshot()) LIMIT 1"
+_AS_OLDEST: Final = "UPDATE {schema}.{table} SET tx = '3' WHERE tx >= pg_snapshot_xmax(pg_current_snapshot())"
+_NEW_MARK: Final = "UPDATE {schema}.identity SET mark = gen_random_uuid()::text"
+
 Raw = psycopg.Connection[tuple[Any, ...]]
 
 
@@ -67,6 +73,27 @@ def apply_pending(raw: Raw, schema: str, shown: str, now: int, tell: Callable[[s
         if not raw.closed and raw.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
             raw.execute("ROLLBACK")
         raise
+
+
+def is_restored(raw: Raw, schema: str) -> bool:
+    """Whether rows carry numbers that this server has not given out yet: those of another server, from a dump of it."""
+    return any(raw.execute(_of(_FOREIGN, table, schema)).fetchone() for table in _NUMBERED)
+
+
+def adopt_history(raw: Raw, schema: str) -> None:
+    """What was restored from another server is history here: older than every event to come, and no cursor of there is valid."""
+    with raw.transaction():
+        for setting in (PATH_LOCAL, "SET LOCAL statement_timeout = 0", f"SET LOCAL lock_timeout = '{MIGRATE_LOCK_SECONDS}s'"):
+            raw.execute(setting)
+        raw.execute("SELECT pg_advisory_xact_lock($1)", (lock_number(schema),))
+        if is_restored(raw, schema):  # else another process has done it meanwhile
+            for table in _NUMBERED:
+                raw.execute(_of(_AS_OLDEST, table, schema))
+            raw.execute(in_schema(_NEW_MARK, schema))
+
+
+def _of(text: str, table: str, schema: str) -> str:
+    return in_schema(text.replace("{table}", table), schema)
 
 
 def lock_number(schema: str) -> int:
