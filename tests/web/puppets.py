@@ -62,7 +62,12 @@ class Puppets:
     def __init__(self, url: str) -> None:
         self.url, self.app = url, Holdfast(url)
         self._acts: dict[str, queue.SimpleQueue[Act]] = {}
-        self.task = self.app.task(name="archive.read_document", retry=Retry(delays=[0.0], jitter=0))(self._perform)
+
+        @self.app.task(name="archive.read_document", retry=Retry(delays=[0.0], jitter=0))
+        def read_document(ctx: Context, name: str, rest: Any = None) -> Any:
+            return self._perform(ctx, name, rest)
+
+        self.task = read_document
 
     def _perform(self, ctx: Context, name: str, rest: Any = None) -> Any:
         acts = self._acts[name]

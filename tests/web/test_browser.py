@@ -509,3 +509,12 @@ def test_h3_the_address_with_the_token_opens_the_page_and_loses_it(puppets: Pupp
         page.goto(f"{server.url}/?token={token}")
         expect(page.locator("#leave")).to_be_visible()
         assert page.url == f"{server.url}/", "who is logged in already"
+
+
+def test_f17_ready_jobs_without_a_worker_are_not_shown_as_well(puppets: Puppets, server: ThreadServer, page: Page) -> None:
+    (job,) = puppets.park(tags=["f17"])
+    page.goto(f"{server.url}/?tag=f17")
+    expect(page.locator(f'tr[data-id="{job.id}"] .at-note')).to_have_text("no worker takes queue parked")
+    expect(page.locator("#unserved")).to_contain_text("No worker takes queue parked (")
+    puppets.app.cancel(job.id)
+    expect(page.locator(f'tr[data-id="{job.id}"] .at-note')).not_to_contain_text("no worker takes")

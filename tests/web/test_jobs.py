@@ -435,7 +435,7 @@ def test_queues_stats_workers_and_tasks(client: httpx.Client, app: Holdfast) -> 
     accepted(client, run_after=60)
     accepted(client, "render", "a.pdf")
     app.claim(queues=["slow"], worker="hand")
-    none = {"depth": 0, "scheduled": 0, "running": 0, "succeeded": 0, "failed": 0, "cancelled": 0, "skipped": 0}
+    none = {"depth": 0, "scheduled": 0, "running": 0, "succeeded": 0, "failed": 0, "cancelled": 0, "skipped": 0, "workers": 0}
     slow = {**none, "name": "slow", "running": 1}
     assert client.get("/api/queues").json() == {"queues": [{**none, "name": "default", "depth": 1, "scheduled": 1}, slow]}
     assert client.get("/api/queues/slow").json() == slow

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import msgspec
 from fastapi import APIRouter, Path
 from fastapi.responses import Response
 from typing_extensions import TypedDict
 
+from holdfast.app import Holdfast
 from holdfast.domain.job import moment_of
 from holdfast.domain.queue import Queue
 from holdfast.registry import AnyTask
 from holdfast.store import browse, queues
+from holdfast.store.health import WorkerLoad, standing
 from holdfast.store.op import Row
 from holdfast.web.dependencies import Reader, TheApp
 from holdfast.web.documents import Json, Moment
@@ -23,7 +26,10 @@ router = APIRouter(tags=["overview"])
 
 
 class QueueDocument(TypedDict):
-    """A queue as it stands. `depth` counts the jobs that are ready; those that ended count until they are pruned."""
+    """A queue as it stands. `depth` counts the jobs that are ready; those that ended count until they are pruned.
+
+    `workers` counts the living workers that serve it.
+    """
 
     name: str
     depth: int
@@ -33,6 +39,7 @@ class QueueDocument(TypedDict):
     failed: int
     cancelled: int
     skipped: int
+    workers: int
 
 
 class QueuesDocument(TypedDict):
@@ -81,14 +88,14 @@ class TasksDocument(TypedDict):
 @router.get("/api/queues", summary="List queues", responses={200: {"model": QueuesDocument}})
 async def list_queues(app: TheApp, caller: Reader) -> Response:
     """Every queue that ever had a job."""
-    return Json({"queues": [queue for queue in await app.aqueues() if caller.may_see(queue.name)]})
+    return Json({"queues": [queue for queue in await _queues(app) if caller.may_see(queue["name"])]})
 
 
 @router.get("/api/queues/{name}", summary="Look at a queue", responses={200: {"model": QueueDocument}, 404: {}})
 async def look_at_a_queue(name: Annotated[str, Path(pattern=NAME_PATTERN)], app: TheApp, caller: Reader) -> Response:
     """How many of its jobs are where."""
-    found = await _queue(app.aqueues(), name) if caller.may_see(name) else None
-    if found is None:
+    found = next((queue for queue in await _queues(app) if queue["name"] == name), None)
+    if found is None or not caller.may_see(name):
         raise Problem(404, f"there is no queue {name!r}: no job was ever put into it")
     return Json(found)
 
@@ -113,9 +120,15 @@ async def list_tasks(app: TheApp, caller: Reader) -> Response:
     return Json({"tasks": [_task(task) for task in tasks_of(app, caller)]})
 
 
-async def _queue(asked: Any, name: str) -> Queue | None:
-    found: list[Queue] = await asked
-    return next((queue for queue in found if queue.name == name), None)
+async def _queues(app: Holdfast) -> list[dict[str, Any]]:
+    """With the workers of each, from what /healthz reads."""
+    workers = (await app.store.aread(standing)).workers
+    return [_queue(queue, workers) for queue in await app.aqueues()]
+
+
+def _queue(queue: Queue, workers: list[WorkerLoad]) -> dict[str, Any]:
+    serving = sum(worker.serves(queue.name) for worker in workers)
+    return {**msgspec.to_builtins(queue), "workers": serving}
 
 
 def _worker(row: Row) -> WorkerDocument:

@@ -3,7 +3,7 @@
 import { at, get, session } from "./api.js";
 import { nothingFits, unused } from "./empty.js";
 import { showRows } from "./rows.js";
-import { $, badge, fill, leaving, link, make, text, tick, trouble } from "./show.js";
+import { $, badge, fill, leaving, link, make, text, tick, trouble, visible } from "./show.js";
 import { STATES } from "./states.js";
 
 const EVERY_MS = 2_000;
@@ -32,8 +32,9 @@ async function look() {
   try {
     const signal = AbortSignal.timeout(PATIENCE_MS);
     const query = new URLSearchParams({ ...chosen, limit: PAGE });
-    const [page, counts] = await Promise.all([get(`api/jobs?${query}`, signal), count(signal)]);
-    show(page, counts);
+    const [page, { queues }] = await Promise.all([get(`api/jobs?${query}`, signal), get("api/queues", signal)]);
+    const unserved = new Map(queues.filter((each) => each.depth && !each.workers).map((each) => [each.name, each.depth]));
+    show(page, await count(queues, signal), unserved);
     trouble("");
     link("live");
   } catch (error) {
@@ -50,9 +51,9 @@ function failed(error) {
 }
 
 /** State -> how many, as far as the filter goes; null where nobody counts that. */
-async function count(signal) {
+async function count(queues, signal) {
   if (chosen.tag || chosen.parent || (chosen.queue && chosen.task)) return null;
-  if (chosen.queue) return countQueue((await get("api/queues", signal)).queues.find((queue) => queue.name === chosen.queue));
+  if (chosen.queue) return countQueue(queues.find((queue) => queue.name === chosen.queue));
   const { stats } = await get("api/stats", signal);
   const tasks = chosen.task ? [Object.hasOwn(stats, chosen.task) ? stats[chosen.task] : {}] : Object.values(stats);
   return Object.fromEntries(STATES.map((state) => [state, tasks.reduce((sum, task) => sum + (task[state] ?? 0), 0)]));
@@ -66,7 +67,7 @@ function countQueue(queue) {
 
 let told = "";
 
-function show({ jobs, next }, counts) {
+function show({ jobs, next }, counts, unserved) {
   const fresh = !filtered && jobs.length === 0;
   $("states").hidden = $("filter").hidden = fresh;
   $("jobs").hidden = jobs.length === 0;
@@ -74,12 +75,21 @@ function show({ jobs, next }, counts) {
   if (fresh) unused();
   else if (jobs.length === 0) nothingFits();
   showStates(counts);
-  showRows(jobs, (queue) => address({ queue, after: null }));
+  showUnserved(unserved);
+  showRows(jobs, unserved, (queue) => address({ queue, after: null }));
   $("older").hidden = !next;
   if (next) $("older").href = address({ after: next });
   $("newest").hidden = !chosen.after;
   $("newest").href = address({ after: null });
   tell(counts);
+}
+
+/** Jobs that wait for a worker which does not exist. */
+function showUnserved(unserved) {
+  const named = [...unserved].map(([queue, depth]) => `${visible(queue)} (${depth.toLocaleString("en")} ready)`);
+  $("unserved").hidden = named.length === 0;
+  const start = make("code", {}, "holdfast worker MODULE:APP");
+  if (named.length) fill($("unserved"), `No worker takes queue ${named.join(", ")}. Start one: `, start);
 }
 
 function showStates(counts) {

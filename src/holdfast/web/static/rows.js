@@ -8,13 +8,13 @@ const CELLS = ["at-state", "at-task", "at-queue", "at-attempt number", "at-note"
 const ARGUMENTS_MAX = 3;
 const CHARS_MAX = 28;
 
-export function showRows(jobs, ofQueue) {
+export function showRows(jobs, unserved, ofQueue) {
   const body = $("rows");
   const known = new Map([...body.children].map((row) => [row.dataset.id, row]));
   jobs.forEach((job, place) => {
     const row = known.get(job.id) ?? blank(job);
     known.delete(job.id);
-    update(row, job, ofQueue);
+    update(row, job, unserved, ofQueue);
     if (body.children[place] !== row) body.insertBefore(row, body.children[place] ?? null);
   });
   for (const row of known.values()) row.remove();
@@ -24,7 +24,7 @@ function blank(job) {
   return make("tr", { role: "row", "data-id": job.id }, ...CELLS.map((name) => make("td", { role: "cell", class: name })));
 }
 
-function update(row, job, ofQueue) {
+function update(row, job, unserved, ofQueue) {
   const [state, task, queue, attempt, note, created] = row.children;
   row.dataset.state = job.state;
   fill(state, badge(job.state));
@@ -35,7 +35,7 @@ function update(row, job, ofQueue) {
   fill(task, open, make("span", { class: "given", dir: "auto" }, given(job.arguments)), under);
   fill(queue, make("a", { href: ofQueue(job.queue), title: "Only this queue" }, foreign(job.queue)));
   fill(attempt, ...tried(job));
-  fill(note, ...noted(job));
+  fill(note, ...(job.state === "ready" && unserved.has(job.queue) ? [unclaimed(job)] : noted(job)));
   fill(created, ago(job.created_at));
 }
 
@@ -62,6 +62,9 @@ function tried(job) {
   if (job.attempt === 0) return [make("span", { class: "of", title: "It has not run yet" }, "–")];
   return [`${job.attempt}`, make("span", { class: "of" }, ` of ${job.attempts_max}`)];
 }
+
+/** Why a job that is ready does not start. */
+const unclaimed = (job) => make("span", { class: "why" }, `no worker takes queue ${visible(job.queue)}`);
 
 /** What there is to know about a job in this state, in a few words. */
 function noted(job) {
