@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.until import PATIENCE
 
-from holdfast import Holdfast, Job
+from holdfast import Holdfast, Job, Retry
 
 _PROGRAM = """
 import asyncio, sys, threading, time
@@ -116,6 +116,26 @@ def test_f5_ctrl_c_ends_a_program_that_runs_until_empty_and_tells_what_it_waits_
     assert (output, process.returncode) == ("", -signal.SIGINT)
     job = _found(tmp_path)
     assert (job.state, job.attempt) == ("ready", 0)
+
+
+def test_f4_ctrl_c_inside_a_jobs_own_code_is_meant_for_the_program(tmp_path: Path) -> None:
+    """In a loop by hand, the signal interrupts whatever code runs at that moment."""
+    app = Holdfast(f"sqlite:///{tmp_path}/jobs.db")
+
+    @app.task(name="busy", retry=Retry(1))
+    async def busy() -> None:
+        worker.stop()  # so that it is not claimed again
+        signal.raise_signal(signal.SIGINT)
+
+    busy.enqueue()
+    loop, worker = asyncio.new_event_loop(), app.worker()
+    working = loop.create_task(worker.arun())
+    with pytest.raises(KeyboardInterrupt):
+        loop.run_until_complete(working)
+    loop.run_until_complete(working)
+    loop.close()
+    job = app.jobs()[0]
+    assert (job.state, job.attempt, job.error) == ("ready", 0, None)
 
 
 @pytest.mark.parametrize("how", ["own task", "awaited"])

@@ -20,6 +20,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, Final
 
+from holdfast.domain.outcome import Failed, Outcome
 from holdfast.worker.current import RUNNING
 from holdfast.worker.desk import Desk, Run
 from holdfast.worker.runner import INTERRUPTED, AsyncCall, acall, broken
@@ -118,6 +119,10 @@ class LoopPool:
         """What follows. A task that is cancelled before its first step never gets to its job, and has no outcome of its own."""
         error = None if task is None or task.cancelled() else task.exception()
         outcome = run.outcome or (INTERRUPTED if error is None else broken(error))
+        if is_ctrl_c(outcome):
+            following = self._desk.end(run, INTERRUPTED)
+            self._desk.start([] if following is None else [following])
+            raise KeyboardInterrupt
         following = self._desk.end(run, outcome)
         if following is None or (following.task.is_async and not following.task.process):
             return following
@@ -129,6 +134,16 @@ class LoopPool:
         tasks = [run.handle for run in self._desk.running() if isinstance(run.handle, asyncio.Task)]
         if tasks:
             await asyncio.wait(tasks, timeout=grace_seconds)
+
+
+def is_ctrl_c(outcome: Outcome) -> bool:
+    """Whether it was raised by a signal, in the code that happened to run: it is meant for the program, whose loop this is."""
+    return (
+        isinstance(outcome, Failed)
+        and outcome.error.kind == "KeyboardInterrupt"
+        and threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
 
 
 def drive(main: Callable[[], Coroutine[Any, Any, Any]], strayed: Strayed, heard: Heard) -> None:
