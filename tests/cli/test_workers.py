@@ -53,7 +53,7 @@ def test_f17_a_job_that_no_worker_takes_says_so(cli: Run, here: Path, queue: str
 
 def test_f17_waiting_for_a_job_that_no_worker_takes_says_so_at_once(cli: Run, here: Path) -> None:
     with start("enqueue", "tasks", "add", "first=1", "--wait", here=here) as waiting:
-        assert "no living worker takes queue default; start one: holdfast worker" in read_until(waiting, "waiting for")
+        assert "no living worker takes queue default; start one: holdfast worker tasks\n" in read_until(waiting, "waiting for")
         assert cli("worker", "tasks", "--drain").code == 0
         out, _ = waiting.communicate(timeout=60)
     assert waiting.returncode == 0

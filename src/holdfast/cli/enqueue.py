@@ -54,7 +54,8 @@ def enqueue(
 ) -> int:
     """Enqueue one job and print it."""
     target, task, values = split(words, app)
-    with open_app(context, target, app, url).app as opened:
+    name, named = open_app(context, target, app, url)
+    with named as opened:
         chosen = find_task(opened, task)
         prepared = chosen.using(
             key=tuple(key) if key else None,
@@ -72,7 +73,7 @@ def enqueue(
         if not wait:
             _print(job, json)
             return 0
-        return _see_through(opened, job, json)
+        return _see_through(opened, name, job, json)
 
 
 def split(words: list[str], app: str | None) -> tuple[str | None, str, list[str]]:
@@ -130,9 +131,9 @@ def _json_or_text(text: str) -> Any:
         return text
 
 
-def _see_through(app: Holdfast, job: Job, json: bool) -> int:
+def _see_through(app: Holdfast, name: str, job: Job, json: bool) -> int:
     if reason := reasons(app)(job):
-        sys.stderr.write(f"holdfast: waiting for {job.id}, but {reason}; start one: holdfast worker\n")
+        sys.stderr.write(f"holdfast: waiting for {job.id}, but {reason}; start one: holdfast worker {name}\n")
         sys.stderr.flush()
     if json:
         ended = app.wait(job.id)
