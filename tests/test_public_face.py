@@ -16,15 +16,15 @@ from holdfast import Client, Context, Holdfast, HoldfastError, Task, Worker, err
 
 PUBLIC = [
     "ApiKey", "AsyncBatch", "Attempt", "Batch", "Cancelled", "Changed", "Client", "Conflict", "Context", "Delivery", "Event",
-    "Fatal", "Holdfast", "HoldfastError", "Hook", "IllegalMove", "Job", "JobFilter", "JobNotFound", "Key", "Lease", "LeaseLost",
-    "NewApiKey", "NewJob", "PayloadError", "Queue", "QueueFull", "Retry", "RetryAfter", "Scope", "Secret", "SettingError", "Skip",
-    "Snooze", "State", "StoreUnavailable", "Task", "UnknownTask", "Worker", "WorkerStatus",
+    "Fatal", "Holdfast", "HoldfastError", "Hook", "IllegalMove", "Job", "JobFilter", "JobNotFound", "Key", "Lease",
+    "LeaseLost", "Meter", "NewApiKey", "NewJob", "PayloadError", "Queue", "QueueFull", "Retry", "RetryAfter", "Scope",
+    "Secret", "SettingError", "Skip", "Snooze", "State", "StoreUnavailable", "Task", "UnknownTask", "Worker", "WorkerStatus",
     "current_job",
 ]  # fmt: skip
 CLIENT = [
-    "add_key", "cancel", "claim", "delete", "deliveries", "enqueue", "enqueue_many", "events", "fail", "feed", "find", "finish",
-    "get", "jobs", "keys", "prune", "queues", "redeliver", "release", "renew", "retry", "revoke_key", "skip", "stats", "wait",
-    "workers",
+    "add_key", "cancel", "claim", "delete", "deliveries", "enqueue", "enqueue_many", "events", "fail", "feed", "find",
+    "finish", "get", "jobs", "keys", "meters", "prune", "queues", "redeliver", "release", "renew", "retry", "revoke_key",
+    "skip", "stats", "wait", "workers",
 ]  # fmt: skip
 TWINS = {"wait": "await_"}
 """`await` is a keyword."""

@@ -8,6 +8,7 @@ from holdfast.domain.delivery import Delivery
 from holdfast.domain.event import Event
 from holdfast.domain.job import Attempt, Job, Lease, NewJob
 from holdfast.domain.key import Key
+from holdfast.domain.meter import Meter
 from holdfast.domain.outcome import Cancelled, Fatal, RetryAfter, Skip, Snooze
 from holdfast.domain.queue import Queue
 from holdfast.domain.retry import Retry
@@ -56,6 +57,7 @@ __all__ = [
     "Key",
     "Lease",
     "LeaseLost",
+    "Meter",
     "NewApiKey",
     "NewJob",
     "PayloadError",

@@ -27,6 +27,7 @@ COMMANDS = [
     "retry",
     "skip",
     "stats",
+    "meters",
     "doctor",
     "migrate",
     "prune",

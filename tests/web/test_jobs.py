@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,6 +12,7 @@ import pytest
 from holdfast import (
     Changed,
     Conflict,
+    Context,
     Holdfast,
     HoldfastError,
     IllegalMove,
@@ -22,6 +24,7 @@ from holdfast import (
     StoreUnavailable,
     UnknownTask,
 )
+from holdfast.testing import ManualClock
 from holdfast.web import jobs
 from holdfast.web.etag import expected_count, tag_of
 from holdfast.web.problem import problem_of
@@ -530,3 +533,28 @@ def test_m9_one_job_is_shown_however_large(app: Holdfast, client: httpx.Client, 
     made = [app.task_named("add").enqueue(n).id for n in range(2)]
     page = client.get("/api/jobs?newest=false").json()
     assert ([job["id"] for job in page["jobs"]], page["next"], page["cut"]) == ([made[0]], made[0], True)
+
+
+def test_f16_meters_are_read_with_the_days_and_queues_that_are_asked_for(tmp_path: Path) -> None:
+    with Holdfast(f"sqlite:///{tmp_path}/jobs.db", clock=ManualClock()) as app:
+
+        @app.task(name="answer", queue="llm")
+        def answer(ctx: Context) -> None:
+            ctx.meter(usd=0.0001)
+
+        answer.enqueue()
+        answer.using(queue="other").enqueue()
+        app.worker().run_until_empty()
+        whole = {"day": "2030-01-01", "queue": "llm", "task": "answer", "name": "usd", "amount": 0.0001}
+        as_reader = {"Authorization": f"Bearer {app.add_key('reader', 'read', queues=['llm']).text}"}
+        with served(app) as server:
+            assert server.client.get("/api/meters", headers=as_reader).json() == {"meters": [whole]}
+            assert server.client.get("/api/meters?since=2030-01-02", headers=as_reader).json() == {"meters": []}
+            assert server.client.get("/api/meters", headers={"Authorization": "Bearer hf_no"}).status_code == 401
+            refused = server.client.get("/api/meters?since=7", headers=as_reader)
+            assert refused.status_code == 422
+            assert "2030-01-31" in refused.text
+            told = [
+                line for line in server.client.get("/metrics", headers=as_reader).text.splitlines() if "_metered_total{" in line
+            ]
+            assert told == ['holdfast_metered_total{queue="llm",task="answer",name="usd"} 0.0001']

@@ -12,7 +12,22 @@ from typing import Annotated
 import typer
 
 from holdfast import __version__
-from holdfast.cli import act, browse, demo_torture, doctor, enqueue, keys, maintenance, move, serve, show, tail, work, workers
+from holdfast.cli import (
+    act,
+    browse,
+    demo_torture,
+    doctor,
+    enqueue,
+    keys,
+    maintenance,
+    meters,
+    move,
+    serve,
+    show,
+    tail,
+    work,
+    workers,
+)
 from holdfast.cli.trouble import Trouble, report
 
 INTERRUPTED = 130
@@ -32,6 +47,7 @@ for command in (
     act.skip,
     browse.queues,
     browse.stats,
+    meters.meters,
     workers.workers,
     workers.ping,
     doctor.doctor,

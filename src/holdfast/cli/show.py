@@ -71,7 +71,7 @@ def _facts(job: Job, reason: str, chars_max: int | None) -> Iterator[tuple[str, 
     if job.progress:
         yield "progress", f"{bar(fraction)} {how_far(job.progress)}" if fraction is not None else how_far(job.progress)
     if job.meter:
-        yield "meter", "  ".join(f"{clean(name)}={amount:g}" for name, amount in job.meter.items())
+        yield "meter", "  ".join(f"{clean(name)}={amount:.12g}" for name, amount in job.meter.items())
     if job.key is not None:
         yield "key", compact(list(job.key))
     if job.tags:

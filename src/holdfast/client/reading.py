@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 from holdfast.client.part import ClientPart, id_of
 from holdfast.domain.job import Job
 from holdfast.domain.key import Key, Part, key_of
+from holdfast.domain.meter import Meter
 from holdfast.domain.queue import Queue
 from holdfast.domain.states import State
 from holdfast.domain.worker_status import WorkerStatus
 from holdfast.errors import SettingError
-from holdfast.store import browse, queues, workers
+from holdfast.store import browse, meters, queues, workers
 from holdfast.store.op import Operation
 from holdfast.task import Task
 
@@ -86,6 +88,36 @@ class Reading(ClientPart):
     async def aqueues(self) -> list[Queue]:
         """The async twin of `queues`."""
         return await self._database.aread(lambda _: queues.queues())
+
+    def meters(
+        self,
+        *,
+        since: date | None = None,
+        until: date | None = None,
+        queue: str | None = None,
+        task: Task[Any] | str | None = None,
+        name: str | None = None,
+    ) -> list[Meter]:
+        """What jobs metered (`ctx.meter`), summed by day (UTC), queue, task and name.
+
+        since  The first day; 30 days are read if it is not given.
+        until  The last day; today if it is not given.
+        """
+        chosen = meters.Chosen(since, until, queue, _name_of(task), name)
+        return self._database.read(lambda moment: meters.meters(moment, chosen))
+
+    async def ameters(
+        self,
+        *,
+        since: date | None = None,
+        until: date | None = None,
+        queue: str | None = None,
+        task: Task[Any] | str | None = None,
+        name: str | None = None,
+    ) -> list[Meter]:
+        """The async twin of `meters`."""
+        chosen = meters.Chosen(since, until, queue, _name_of(task), name)
+        return await self._database.aread(lambda moment: meters.meters(moment, chosen))
 
     def workers(self) -> list[WorkerStatus]:
         """Every worker that the store knows, the oldest first; those that died stay for an hour."""

@@ -11,6 +11,7 @@ import threading
 import time
 from typing import Final, NamedTuple
 
+from holdfast.domain.meter import Meter
 from holdfast.domain.sanitize import one_line
 from holdfast.errors import SettingError, StoreUnavailable
 from holdfast.events.exposition import Metric, document
@@ -19,6 +20,7 @@ from holdfast.store.browse import lane_names
 from holdfast.store.event_counts import EventCounts, event_counts
 from holdfast.store.feed import Cursor, feed_end
 from holdfast.store.health import Snapshot, standing
+from holdfast.store.meters import metered_today
 from holdfast.store.op import Moment, Op, Operation, Row, Statement
 from holdfast.store.store import Store
 
@@ -37,6 +39,7 @@ class Figures(NamedTuple):
 
     depths: list[Row]
     standing: Snapshot
+    metered: list[Meter]
 
 
 class Counting:
@@ -123,7 +126,8 @@ class Counting:
 
 def _figures(moment: Moment) -> Op[Figures]:
     depths = yield Statement("depths")
-    return Figures(depths, (yield from standing(moment)))
+    found = yield from standing(moment)
+    return Figures(depths, found, (yield from metered_today(moment)))
 
 
 def _since(cursor: Cursor) -> Operation[EventCounts]:

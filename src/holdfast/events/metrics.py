@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from holdfast.domain.callback import CALLBACK_QUEUE
 from holdfast.domain.event import DROPPED, MOVED, PROGRESSED
+from holdfast.domain.meter import Meter
 from holdfast.domain.states import EVENTS, FINAL
 from holdfast.events.exposition import Histogram, Labels, Metric, family
 from holdfast.store.health import Snapshot
@@ -33,7 +34,10 @@ OLDEST: Final = Metric("holdfast_oldest_ready_seconds", "gauge", "How long the n
 WORKERS: Final = Metric("holdfast_workers", "gauge", "Workers that live.")
 SLOTS: Final = Metric("holdfast_worker_slots", "gauge", "How many jobs they can run at once.")
 CALLBACKS: Final = Metric("holdfast_callbacks_pending", "gauge", "Callbacks that are still to be delivered.")
-METRICS: Final = (UP, TOLD, FINISHED, FAILED, WAITED, RAN, JOBS, OLDEST, WORKERS, SLOTS, CALLBACKS)
+METERED: Final = Metric(
+    "holdfast_metered_total", "counter", "What jobs metered today; begins again at midnight UTC.", (*_LANE, "name")
+)
+METRICS: Final = (UP, TOLD, FINISHED, FAILED, WAITED, RAN, JOBS, OLDEST, WORKERS, SLOTS, CALLBACKS, METERED)
 
 _OWN_WORDS: Final = MOVED | {PROGRESSED, DROPPED}
 _FAILURES: Final = frozenset(EVENTS[verb] for verb in ("fail", "back_off", "expire"))
@@ -48,6 +52,7 @@ class Tally:
     def __init__(self) -> None:
         self._lanes: set[tuple[str, str]] = set()
         self._kinds: set[str] = set()
+        self._meters: set[str] = set()
         self._told: Counter[Labels] = Counter()
         self._finished: Counter[Labels] = Counter()
         self._failed: Counter[Labels] = Counter()
@@ -68,6 +73,9 @@ class Tally:
     def lane(self, queue: str, task: str) -> tuple[str, str]:
         return _kept(self._lanes, (queue, task), LANES_MAX) or (OTHER, OTHER)
 
+    def meter(self, name: str) -> str:
+        return _kept(self._meters, name, KINDS_MAX) or OTHER
+
     def families(self) -> Iterator[tuple[Metric, Values]]:
         yield TOLD, self._told
         yield FINISHED, self._finished
@@ -79,7 +87,7 @@ class Tally:
         return kind if kind in _OWN_WORDS else _kept(self._kinds, kind, KINDS_MAX) or OTHER
 
 
-def gauges(tally: Tally, depths: Iterable[Row], found: Snapshot) -> Iterator[tuple[Metric, Values]]:
+def gauges(tally: Tally, depths: Iterable[Row], found: Snapshot, meters: Iterable[Meter]) -> Iterator[tuple[Metric, Values]]:
     """From the store: `depths` are rows of `depths.sql`."""
     jobs: Counter[Labels] = Counter()
     pending = 0
@@ -96,6 +104,11 @@ def gauges(tally: Tally, depths: Iterable[Row], found: Snapshot) -> Iterator[tup
     yield WORKERS, {(): len(found.workers)}
     yield SLOTS, {(): sum(worker.slots for worker in found.workers)}
     yield CALLBACKS, {(): pending}
+    metered: dict[Labels, float] = {}
+    for each in meters:
+        labels = (*tally.lane(each.queue, each.task), tally.meter(each.name))
+        metered[labels] = metered.get(labels, 0.0) + each.amount
+    yield METERED, metered
 
 
 def lines(families: Iterable[tuple[Metric, Values]], may_see: MaySee) -> Iterator[str]:

@@ -17,6 +17,7 @@ from holdfast.web import (
     job_actions,
     jobs,
     login,
+    meters,
     metrics,
     openapi,
     page,
@@ -30,8 +31,8 @@ from holdfast.web.settings import WebSettings
 from holdfast.web.shutdown import Closing
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
-    jobs.router, job_actions.router, callbacks.router, events.router, firehose.router, queues.router, health.router,
-    metrics.router, login.router, tickets.router, page.router,
+    jobs.router, job_actions.router, callbacks.router, events.router, firehose.router, queues.router, meters.router,
+    health.router, metrics.router, login.router, tickets.router, page.router,
 )  # fmt: skip
 ROUTES: Final = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
 

@@ -16,7 +16,7 @@ export function showJob(job, act) {
   showAttempts(job);
   showValues(job);
   facts($("facts"), [...factsOf(job)]);
-  showPairs("metered", "meter", job.meter, (amount) => amount.toLocaleString("en"));
+  showPairs("metered", "meter", job.meter, amountText);
   showPairs("described", "meta", job.meta, (each) => foreign(short(each)));
   document.title = titleOf(job);
 }
@@ -160,6 +160,9 @@ function* times(job) {
   if (job.started_at) yield ["Took", span((Date.parse(job.finished_at) - Date.parse(job.started_at)) / 1000)];
 }
 
+// Small amounts are shown with their own digits, whatever their size: 0.0001 is not nothing.
+const amountText = (amount) =>
+  amount.toLocaleString("en", Math.abs(amount) < 1 ? { maximumSignificantDigits: 6 } : { maximumFractionDigits: 3 });
 const tagLink = (tag) => make("a", { class: "tag", href: listed({ tag }) }, foreign(tag));
 const listed = (filter) => at(`?${new URLSearchParams(filter)}`);
 const spaced = (elements) => elements.flatMap((each, n) => (n ? [" ", each] : [each]));
