@@ -107,7 +107,7 @@ def test_an_error_of_the_database_itself_is_told_to_all_who_shared_the_transacti
     before = store.everything()
     make: Operation[None] = impossible
     answers = Crowd(store).run(lambda: store.add.enqueue(1), lambda: store.app.store.write(make))
-    assert [type(answer) for answer in answers] == [StoreUnavailable, StoreUnavailable]
+    assert [isinstance(answer, StoreUnavailable) for answer in answers] == [True, True]
     assert store.everything() == before
     assert store.add.enqueue(1).created
 

@@ -486,7 +486,10 @@ def test_a_worker_does_not_queue_behind_those_who_read(app: Holdfast) -> None:
         assert over.wait(30)
         yield Statement("lanes")
 
-    app.task(name="signal")(ran.set)
+    @app.task(name="signal")
+    def signal() -> None:
+        ran.set()
+
     with ThreadPoolExecutor(READERS_MAX) as pool:
         reads = [pool.submit(app.store.read, slowly) for _ in range(READERS_MAX)]
         try:
