@@ -44,8 +44,11 @@ def test_an_interrupted_demo_takes_its_workers_along(here: Path) -> None:
         url = re.sub(r"^Watch it at ", "", next(line for line in demo.stdout if "Watch it at" in line).strip())
         line = next(line for line in demo.stdout if "started two worker processes" in line)
         assert re.search(r"lease of 2 seconds", line)
-        assert "<title>Jobs · Holdfast</title>" in httpx.get(url, timeout=60).text
-        assert httpx.get(f"{url}api/jobs", timeout=60).json()["jobs"]
+        url, _, token = url.partition("?token=")
+        known = {"authorization": f"Bearer {token}"}
+        assert httpx.get(url, timeout=60).status_code == 401
+        assert "<title>Jobs · Holdfast</title>" in httpx.get(url, headers=known, timeout=60).text
+        assert httpx.get(f"{url}api/jobs", headers=known, timeout=60).json()["jobs"]
         demo.send_signal(signal.SIGTERM)
         # The workers hold copies of no pipe of ours; the demo itself waits for them before it ends.
         demo.communicate(timeout=60)
@@ -87,8 +90,11 @@ def test_while_the_page_stays_there_is_work_to_watch(here: Path) -> None:
         assert demo.stdout is not None
         url = next(line for line in demo.stdout if "The page is still there" in line).split()[-1]
         assert "Ctrl-C ends the demo" in next(line for line in demo.stdout if "ends" in line)
-        id = httpx.get(f"{url}api/jobs", timeout=60).json()["jobs"][0]["id"]
-        with httpx.stream("GET", f"{url}api/jobs/{id}/events", headers={"accept": "text/event-stream"}, timeout=60) as events:
+        url, _, token = url.partition("?token=")
+        known = {"authorization": f"Bearer {token}"}
+        id = httpx.get(f"{url}api/jobs", headers=known, timeout=60).json()["jobs"][0]["id"]
+        wanted = {**known, "accept": "text/event-stream"}
+        with httpx.stream("GET", f"{url}api/jobs/{id}/events", headers=wanted, timeout=60) as events:
             assert any(line == "event: progress" for line in events.iter_lines())
         demo.send_signal(signal.SIGINT)
         demo.communicate(timeout=60)
