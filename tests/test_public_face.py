@@ -15,16 +15,16 @@ import holdfast
 from holdfast import Client, Context, Holdfast, HoldfastError, Task, Worker, errors
 
 PUBLIC = [
-    "ApiKey", "AsyncBatch", "Attempt", "Batch", "Cancelled", "Changed", "Client", "Conflict", "Context", "Delivery", "Event",
-    "Fatal", "Holdfast", "HoldfastError", "Hook", "IllegalMove", "Job", "JobFilter", "JobNotFound", "Key", "Lease",
-    "LeaseLost", "Meter", "NewApiKey", "NewJob", "PayloadError", "Queue", "QueueFull", "Retry", "RetryAfter", "Scope",
-    "Secret", "SettingError", "Skip", "Snooze", "State", "StoreUnavailable", "Task", "UnknownTask", "Worker", "WorkerStatus",
-    "current_job",
+    "ApiKey", "AsyncBatch", "Attempt", "Batch", "Breaker", "Cancelled", "Changed", "Client", "Conflict", "Context",
+    "Delivery", "Event", "Fatal", "Holdfast", "HoldfastError", "Hook", "IllegalMove", "Job", "JobFilter", "JobNotFound",
+    "Key", "Lease", "LeaseLost", "Meter", "NewApiKey", "NewJob", "PayloadError", "Queue", "QueueChange", "QueueFull", "Rate",
+    "Retry", "RetryAfter", "Scope", "Secret", "SettingError", "Skip", "Snooze", "State", "StoreUnavailable", "Task",
+    "UnknownTask", "Worker", "WorkerStatus", "current_job",
 ]  # fmt: skip
 CLIENT = [
-    "add_key", "cancel", "claim", "delete", "deliveries", "enqueue", "enqueue_many", "events", "fail", "feed", "find",
-    "finish", "get", "jobs", "keys", "meters", "prune", "queues", "redeliver", "release", "renew", "retry", "revoke_key",
-    "skip", "stats", "wait", "workers",
+    "add_key", "cancel", "change_queue", "claim", "delete", "deliveries", "enqueue", "enqueue_many", "events", "fail", "feed",
+    "find", "finish", "get", "jobs", "keys", "meters", "pause", "prune", "queue_changes", "queues", "redeliver", "release",
+    "renew", "reset_queue", "resume", "retry", "revoke_key", "skip", "stats", "wait", "workers",
 ]  # fmt: skip
 TWINS = {"wait": "await_"}
 """`await` is a keyword."""
@@ -69,7 +69,7 @@ def test_every_error_has_one_parent_and_is_public() -> None:
 def test_the_client_has_exactly_these_methods_and_each_its_async_twin() -> None:
     public = {name for name, _ in inspect.getmembers(Client, inspect.isfunction) if not name.startswith("_")}
     twins = {TWINS.get(name, f"a{name}") for name in CLIENT}
-    assert public == set(CLIENT) | twins | {"on"}
+    assert public == set(CLIENT) | twins | {"on", "queue"}
 
 
 @pytest.mark.parametrize("method", CLIENT)

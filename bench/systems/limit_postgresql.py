@@ -19,6 +19,7 @@ from bench import job
 from bench.ground import database_url
 from bench.job import Payload, Tally, payload
 from bench.systems import limit_postgresql_sql as sql
+from holdfast.store.sql import SCHEMA, in_schema
 
 BULK = 1_000
 BATCH = 500
@@ -37,7 +38,9 @@ class Limit:
         self._after = 0
         self._connection = psycopg.connect(database_url(directory), autocommit=True, prepare_threshold=0, options=PINNED)
         if self._connection.execute("SELECT to_regclass('plain')").fetchone() == (None,):
-            self._connection.execute(f"CREATE SCHEMA holdfast; {LAYOUT.read_text()}; {sql.PLAIN}".encode(), prepare=False)
+            self._connection.execute(
+                f"CREATE SCHEMA holdfast; {in_schema(LAYOUT.read_text(), SCHEMA)}; {sql.PLAIN}".encode(), prepare=False
+            )
 
     def send(self, argument: Payload) -> None:
         """A plain durable insert into one table."""

@@ -8,6 +8,7 @@ from holdfast.domain.delivery import Delivery
 from holdfast.domain.event import Event
 from holdfast.domain.job import Attempt, Job, Lease, NewJob
 from holdfast.domain.key import Key
+from holdfast.domain.limits import Breaker, Rate
 from holdfast.domain.meter import Meter
 from holdfast.domain.outcome import Cancelled, Fatal, RetryAfter, Skip, Snooze
 from holdfast.domain.queue import Queue
@@ -29,6 +30,7 @@ from holdfast.errors import (
     UnknownTask,
 )
 from holdfast.hooks import Hook
+from holdfast.store.queue_settings import QueueChange
 from holdfast.task import Task
 from holdfast.worker.context import Context
 from holdfast.worker.current import JobFilter, current_job
@@ -39,6 +41,7 @@ __all__ = [
     "AsyncBatch",
     "Attempt",
     "Batch",
+    "Breaker",
     "Cancelled",
     "Changed",
     "Client",
@@ -62,7 +65,9 @@ __all__ = [
     "NewJob",
     "PayloadError",
     "Queue",
+    "QueueChange",
     "QueueFull",
+    "Rate",
     "Retry",
     "RetryAfter",
     "Scope",

@@ -6,6 +6,7 @@ A message says what was wrong, with the value, and what to do about it, in one l
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -56,11 +57,16 @@ class Changed(Conflict):
 
 
 class QueueFull(HoldfastError):
-    """The queue is at its bound; `.retry_after` says in how many seconds it is worth another try."""
+    """The queue is at its bound; `.retry_after` says in how many seconds it is worth another try.
 
-    def __init__(self, message: str, retry_after: float) -> None:
+    Of an `enqueue_many`, `.accepted` are the jobs that there was room for: the others can follow from there.
+    """
+
+    def __init__(
+        self, message: str, retry_after: float, *, depth: int = 0, max_depth: int = 0, accepted: Sequence[str] = ()
+    ) -> None:
         super().__init__(message)
-        self.retry_after = retry_after
+        self.retry_after, self.depth, self.max_depth, self.accepted = retry_after, depth, max_depth, accepted
 
 
 class StoreUnavailable(HoldfastError):

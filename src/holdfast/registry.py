@@ -24,11 +24,24 @@ class Registry:
         """Ours: run by every worker, enqueued by nobody else."""
         self.decoders: Decoders = _TypedDecoders(self.tasks)
         self.hooks: list[Hook] = []
+        self.queues: dict[str, dict[str, Any]] = {}
+        """What the code declares of its queues."""
+        self.undeclared: dict[str, dict[str, Any]] = {}
+        """Of these, what may not be in the database yet."""
 
     def add(self, task: AnyTask) -> None:
         if task.name in self.tasks or task.name in self.internal:
             raise SettingError(f"task {task.name!r} is registered twice; give one of them another name=")
         self.tasks[task.name] = task
+
+    def declare(self, queue: str, fields: dict[str, Any]) -> None:
+        self.queues[queue] = self.undeclared[queue] = fields
+
+    def declared(self, written: dict[str, dict[str, Any]]) -> None:
+        """These declarations are in the database now."""
+        for queue, fields in written.items():
+            if self.undeclared.get(queue) is fields:
+                del self.undeclared[queue]
 
     def runnable(self) -> dict[str, AnyTask]:
         """All that a worker can run."""

@@ -138,7 +138,7 @@ def test_more_dead_leases_than_one_batch_are_all_taken_back(store: World) -> Non
 
     def take_all(moment: Moment) -> Op[list[Claimed]]:
         worker = yield from workers.register(moment, "doomed", "host", 1, 10_000_000, by_hand=False)
-        lanes = yield from claim.ready_lanes(None, None)
+        lanes = yield from claim.ready_lanes(moment, None, None)
         return (yield from claim.claim(moment, claim.Holder(worker, "doomed", 10_000_000), lanes, count)).jobs
 
     store.app.enqueue_many(store.add.bind(n) for n in range(count))

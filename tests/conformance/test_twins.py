@@ -11,7 +11,7 @@ from holdfast import Client, JobNotFound, State
 from tests.conformance.world import World
 
 TWINS = {"wait": "await_"}
-SYNC_ONLY = {"on"}
+SYNC_ONLY = {"on", "queue"}
 """`on` does no I/O: it gives back a client that has both kinds."""
 
 

@@ -116,7 +116,7 @@ def _hold(scene: Scene, name: str, count: int, beats_until: int) -> None:
     def make(moment: Moment) -> Op[None]:
         beaten = moment._replace(tick=beats_until)
         worker = yield from workers.register(beaten, name, "host", 1, 500_000, by_hand=False)
-        lanes = yield from claim.ready_lanes(None, None)
+        lanes = yield from claim.ready_lanes(moment, None, None)
         claimed = yield from claim.claim(moment, claim.Holder(worker, name, 500_000), lanes, count)
         assert len(claimed.jobs) == count
 

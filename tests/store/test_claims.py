@@ -130,7 +130,7 @@ def hire(store: World) -> int:
 
 def take(store: World, worker: int, limit: int = 10, leases: dict[str, int] | None = None) -> Claim:
     def run(moment: Moment) -> Op[Claim]:
-        lanes = yield from claim.ready_lanes(None, ["add", "once"])
+        lanes = yield from claim.ready_lanes(moment, None, ["add", "once"])
         return (yield from claim.claim(moment, Holder(worker, "w", LEASE, leases or {}), lanes, limit))
 
     return store.app.store.write(run)

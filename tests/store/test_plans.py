@@ -104,7 +104,7 @@ class Scene:
         def make(moment: Moment) -> Op[claim.Claim]:
             yield from workers.notices(self.worker)
             yield from workers.beat(moment, self.worker)
-            lanes = yield from claim.ready_lanes(None, ["work"], self.cursor)
+            lanes = yield from claim.ready_lanes(moment, None, ["work"], self.cursor)
             holder = claim.Holder(self.worker, "w", LEASE)
             return (yield from claim.claim(moment, holder, lanes, limit, self.cursor))
 
@@ -210,7 +210,7 @@ def tend_to_all(scene: Scene) -> None:
     def make(moment: Moment) -> Op[None]:
         yield from tend.expire(moment)
         yield from tend.promote(moment)
-        yield from tend.next_due()
+        yield from tend.next_due(moment)
         yield from tend.forget(moment)
 
     scene.write(make)

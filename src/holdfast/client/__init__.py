@@ -14,10 +14,11 @@ from holdfast.client.callbacks import Callbacks
 from holdfast.client.enqueueing import Enqueueing
 from holdfast.client.following import Following
 from holdfast.client.keys import Keys
+from holdfast.client.queues import Queues
 from holdfast.client.reading import Reading
 
 
-class Client(Enqueueing, Reading, Following, Acting, Callbacks, ByHand, Keys):
+class Client(Enqueueing, Reading, Following, Acting, Callbacks, ByHand, Keys, Queues):
     """The whole client API."""
 
     def on(self, connection: Any) -> Client:

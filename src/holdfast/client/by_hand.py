@@ -69,7 +69,7 @@ class ByHand(ClientPart):
         def run(moment: Moment) -> Op[Lease | None]:
             yield from tend.expire(moment)
             yield from tend.promote(moment)
-            lanes = yield from claim.ready_lanes(queues, wanted)
+            lanes = yield from claim.ready_lanes(moment, queues, wanted)
             if not lanes:
                 return None
             micros = int(lease * 1e6)

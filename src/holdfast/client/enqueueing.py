@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from holdfast.batch import AsyncBatch, Batch
@@ -13,7 +13,7 @@ from holdfast.domain.bounds import BATCH_BYTES_MAX, ENQUEUE_BATCH_MAX
 from holdfast.domain.job import Job, NewJob, callback_status, moment_of
 from holdfast.domain.states import State
 from holdfast.domain.text import show
-from holdfast.errors import SettingError
+from holdfast.errors import QueueFull, SettingError
 from holdfast.hooks import Entering
 from holdfast.store import browse
 from holdfast.store.enqueue import Accepted, Enqueue, enqueue
@@ -27,6 +27,8 @@ class Enqueueing(ClientPart):
         """Accept one job, made by `task.bind(...)`: durable when this returns."""
         if type(job) is not NewJob or IMPORTING:
             refuse(job)
+        if self._registry.undeclared:
+            self._declare()
         if self._registry.hooks:
             with Entering(self._registry.hooks, job.options) as entry:
                 accepted = self._enqueue(entry.mark(job))
@@ -39,13 +41,15 @@ class Enqueueing(ClientPart):
         if options.callback is not None:
             self.courier.check(options.callback)
         if options.key is None:  # else another job may have it
-            return self._new(job, self._database.write(Enqueue((job,))))
+            return self._new(job, _all_of(self._database.write(Enqueue((job,)))))
         return self._accepted(job, *self._database.write(self._enqueue_one(job)))
 
     async def aenqueue(self, job: NewJob) -> Job:
         """The async twin of `enqueue`."""
         if type(job) is not NewJob or IMPORTING:
             refuse(job)
+        if self._registry.undeclared:
+            await self._adeclare()
         if self._registry.hooks:
             with Entering(self._registry.hooks, job.options) as entry:
                 accepted = await self._aenqueue(entry.mark(job))
@@ -58,15 +62,17 @@ class Enqueueing(ClientPart):
         if options.callback is not None:
             await self.courier.acheck(options.callback)
         if options.key is None:  # else another job may have it
-            return self._new(job, await self._database.awrite(Enqueue((job,))))
+            return self._new(job, _all_of(await self._database.awrite(Enqueue((job,)))))
         return self._accepted(job, *await self._database.awrite(self._enqueue_one(job)))
 
     def enqueue_many(self, jobs: Iterable[NewJob]) -> Batch:
         """Accept any number of jobs in bounded memory: each chunk of at most 2,000 is one transaction, in the order given."""
         refuse_while_importing("enqueues")
+        if self._registry.undeclared:
+            self._declare()
         with Entering(self._registry.hooks, None) as entry:
             batch = Batch(self._load)
-            with BulkWriter(self._database.write, batch.ids.add) as writer:
+            with BulkWriter(self._database.write, _keep_in(batch)) as writer:
                 for chunk in _chunks(entry.mark_all(jobs)):
                     for url in _callbacks(chunk):
                         self.courier.check(url)
@@ -77,9 +83,11 @@ class Enqueueing(ClientPart):
     async def aenqueue_many(self, jobs: Iterable[NewJob]) -> AsyncBatch:
         """The async twin of `enqueue_many`."""
         refuse_while_importing("enqueues")
+        if self._registry.undeclared:
+            await self._adeclare()
         with Entering(self._registry.hooks, None) as entry:
             batch = AsyncBatch(self._aload)
-            async with AsyncBulkWriter(self._database.awrite, batch.ids.add) as writer:
+            async with AsyncBulkWriter(self._database.awrite, _keep_in(batch)) as writer:
                 for chunk in _chunks(entry.mark_all(jobs)):
                     for url in _callbacks(chunk):
                         await self.courier.acheck(url)
@@ -97,7 +105,7 @@ class Enqueueing(ClientPart):
 
         def run(moment: Moment) -> Op[tuple[Accepted, Job | None]]:
             accepted = yield from enqueue(moment, (job,))
-            existing = accepted.existing.get(0)
+            existing = _all_of(accepted).existing.get(0)
             if existing is None:
                 return accepted, None
             if existing.ended is not None:
@@ -142,6 +150,28 @@ class Enqueueing(ClientPart):
 
     async def _aload(self, ids: Sequence[str]) -> dict[str, Job]:
         return await self._database.aread(lambda _: browse.jobs_by_id(ids, self._registry.decoders))
+
+
+def _all_of(accepted: Accepted, ids: Sequence[str] = ()) -> Accepted:
+    """As it is; `QueueFull` if there was no room for some of the jobs."""
+    full = accepted.full
+    if full is None:
+        return accepted
+    raise QueueFull(
+        f"queue {full.queue} is full: {full.depth} of {full.max_depth} jobs wait; try again in about {full.retry_after:g} s",
+        full.retry_after,
+        depth=full.depth,
+        max_depth=full.max_depth,
+        accepted=ids,
+    )
+
+
+def _keep_in(batch: Batch | AsyncBatch) -> Callable[[Accepted], None]:
+    def keep(accepted: Accepted) -> None:
+        batch.ids.add(accepted)
+        _all_of(accepted, batch.ids)
+
+    return keep
 
 
 def _chunks(jobs: Iterable[NewJob]) -> Iterator[list[NewJob]]:

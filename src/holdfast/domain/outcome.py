@@ -23,12 +23,16 @@ class Ending(Exception):
 
 
 class RetryAfter(Ending):
-    """Try again after so many seconds; costs an attempt, as any failed run does."""
+    """Try again after so many seconds; costs an attempt, as any failed run does.
 
-    def __init__(self, seconds: Duration, reason: str = "asked to be tried again later") -> None:
+    whole_queue  What the job called wants nothing else for so long: no job of the queue starts until then, and then one at first.
+                 That says nothing against this job, so it costs no attempt.
+    """
+
+    def __init__(self, seconds: Duration, reason: str = "asked to be tried again later", *, whole_queue: bool = False) -> None:
         super().__init__(reason)
         self.seconds = seconds_of("RetryAfter", seconds)
-        self.reason = reason
+        self.reason, self.whole_queue = reason, whole_queue
 
 
 class Snooze(Ending):
@@ -91,6 +95,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
 class Snoozed(msgspec.Struct, frozen=True, tag=True):
     seconds: float
     reason: str = ""
+    whole_queue: bool = False
 
 
 class Skipped(msgspec.Struct, frozen=True, tag=True):
@@ -129,6 +134,8 @@ class Change(msgspec.Struct, frozen=True):
     delay_seconds: float | None = None
     attempt_cost: int = 1
     data: dict[str, Any] | None = None
+    whole_queue: bool = False
+    """Nothing of the queue may start until the job does."""
 
     @property
     def ends(self) -> bool:
@@ -152,8 +159,12 @@ def settle(attempt: int, attempts_max: int, outcome: Outcome, retry: Retry, chan
             seen = {**_seen(error, attempt, attempts_max), "delay_seconds": round(delay, 3)}
             return _change("back_off", reason=error.line, error=error, delay_seconds=delay, data=seen)
         case Snoozed(seconds=seconds, reason=reason):
-            said = {"seconds": seconds, "reason": reason} if reason else {"seconds": seconds}
-            return _change("snooze", reason=reason or None, delay_seconds=seconds, attempt_cost=0, data=said)
+            data: dict[str, Any] = {"seconds": seconds, **({"reason": reason} if reason else {})}
+            if outcome.whole_queue:
+                data["stops_seconds"] = seconds
+            return _change(
+                "snooze", reason=reason or None, delay_seconds=seconds, attempt_cost=0, data=data, whole_queue=outcome.whole_queue
+            )
         case Skipped(reason=reason):
             return _change("skip", reason=reason, data={"reason": reason})
         case WasCancelled(reason=reason):
@@ -183,6 +194,8 @@ def outcome_of(error: BaseException, retry: Retry, traceback: str = "", hidden: 
             return Skipped(_reason(error, hidden))
         case Cancelled():
             return WasCancelled(_reason(error, hidden))
+        case RetryAfter(whole_queue=True):
+            return Snoozed(error.seconds, _reason(error, hidden), whole_queue=True)
         case RetryAfter():
             return Failed(error_of(error, traceback, hidden), after_seconds=error.seconds)
         case Fatal():

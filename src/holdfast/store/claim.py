@@ -1,14 +1,15 @@
 """Taking jobs: the most urgent first (lower priority number, then oldest), each to one holder.
 
 A claim is given lanes that have something ready. Every lane offers a prefix of its own order; the prefixes are merged by urgency,
-and what is chosen is again a prefix of each lane. The attempt is counted and the token grows in the transaction of the claim, so
-that a job that kills its worker is counted too. The lock order that a claim is part of is listed in ARCHITECTURE.
+and what is chosen is again a prefix of each lane. A queue with limits decides job by job (`store/flow`). The attempt is counted
+and the token grows in the transaction of the claim, so that a job that kills its worker is counted too. The lock order that a
+claim is part of is listed in ARCHITECTURE.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -16,6 +17,8 @@ import msgspec
 from holdfast.domain.bounds import INTEGER_MAX
 from holdfast.domain.job import Claimed
 from holdfast.errors import HoldfastError
+from holdfast.store import flow
+from holdfast.store.flow import NO_FLOWS, Flows
 from holdfast.store.op import Moment, Op, Statement, json_of
 
 REWIND_TICKS: Final = 1_000_000
@@ -41,6 +44,8 @@ class Lane(NamedTuple):
     number: int
     queue: str
     task: str
+    limited: int = 0
+    """1: its queue has limits, which decide what may start."""
 
 
 class Cursor(msgspec.Struct, frozen=True):
@@ -93,18 +98,30 @@ class Claim(NamedTuple):
 NOTHING: Final = Claim([], {}, Cursor(), partial=False)
 
 
-def ready_lanes(queues: Sequence[str] | None, tasks: Sequence[str] | None, cursor: Cursor | None = None) -> Op[list[Lane]]:
-    """Those of the chosen lanes in which something is ready, however many lanes there are."""
+def ready_lanes(
+    moment: Moment, queues: Sequence[str] | None, tasks: Sequence[str] | None, cursor: Cursor | None = None
+) -> Op[list[Lane]]:
+    """Those of the chosen lanes in which something is ready, however many lanes there are; none of a closed queue."""
     chosen = {"queues": names_of(queues), "tasks": names_of(tasks), "cursor": None if cursor is None else cursor.text}
-    return [Lane(*row) for row in (yield Statement("ready_lanes", chosen))]
+    return [Lane(*row) for row in (yield Statement("ready_lanes", {**chosen, "now": moment.now}))]
 
 
-def claim(moment: Moment, holder: Holder, lanes: Sequence[Lane], limit: int, cursor: Cursor | None = None) -> Op[Claim]:
-    """At most `limit` jobs of these lanes."""
+def claim(
+    moment: Moment, holder: Holder, lanes: Sequence[Lane], limit: int, cursor: Cursor | None = None, slots: int | None = None
+) -> Op[Claim]:
+    """At most `limit` jobs of these lanes.
+
+    slots  At most so many of them from queues with limits: a job that waits for a slot of its worker would hold a place that
+           others could use.
+    """
     before = cursor or Cursor()
-    offers, places = yield from _offers(lanes, limit, before)
+    limited = [lane for lane in lanes if lane.limited]
+    flows = (yield from flow.lock(moment, (lane.queue for lane in limited))) if limited else NO_FLOWS
+    offers, places = yield from _offers(lanes, limit, before, flows, limit if slots is None else min(slots, limit))
+    if limited:
+        yield from flows.keep(moment)
     after = before.moved(moment.tick, places, enough=len(offers) == limit)
-    partial = bool(before.places) and len(offers) < limit
+    partial = flows.busy or (bool(before.places) and len(offers) < limit)
     if not offers:
         return Claim([], {}, after, partial)
     leases = {lane.number: holder.leases[lane.task] for lane in lanes if lane.task in holder.leases}
@@ -115,6 +132,7 @@ def claim(moment: Moment, holder: Holder, lanes: Sequence[Lane], limit: int, cur
         "since": holder.since,
         "lease": holder.lease,
         "leases": json_of(leases) if leases else None,
+        "limited": json_of([lane.number for lane in limited]) if limited else None,
         "event_prefix": f'{{"worker":{json_of(holder.name)},"attempt":',
     }
     rows = yield Statement("claim_jobs", fields)
@@ -124,20 +142,46 @@ def claim(moment: Moment, holder: Holder, lanes: Sequence[Lane], limit: int, cur
     return Claim([taken[seq] for _, seq, _, _ in offers], {lane.number: lane for lane in lanes}, after, partial)
 
 
-def _offers(lanes: Sequence[Lane], limit: int, cursor: Cursor) -> Op[tuple[list[Offer], dict[int, Place]]]:
+def _offers(
+    lanes: Sequence[Lane], limit: int, cursor: Cursor, flows: Flows, slots: int
+) -> Op[tuple[list[Offer], dict[int, Place]]]:
     """The first `limit` by (priority, seq) over all lanes, and the place in each lane behind which nothing was chosen."""
-    chosen: list[Offer] = []
+    sure: list[Offer] = []
+    asked: list[list[Offer]] = []
+    queues = {lane.number: lane.queue for lane in lanes if lane.limited}
     places: dict[int, Place] = {}
-    for lane in lanes:
+    for lane in sorted(lanes, key=lambda lane: lane.limited):
         after = cursor.places.get(lane.number, _START)
         # A job behind the last of those that are enough could not be chosen: it is not asked for, nor locked.
-        last = chosen[-1][:2] if len(chosen) == limit else _END
-        # A cap of the lane, or of its queue, makes this prefix shorter. Its row is locked before the rows of `ready`.
-        found = yield from _prefix(lane, limit, after, last)
+        last = sure[-1][:2] if len(sure) == limit else _END
+        most = slots if lane.limited else limit
+        found = (yield from _prefix(lane, most, after, last)) if most else []
         places[lane.number] = (found[0][0], found[0][1] - 1) if found else after
-        chosen = list(heapq.merge(chosen, found))[:limit] if chosen else found
+        if lane.limited:
+            asked.append(found)
+        else:
+            sure = list(heapq.merge(sure, found))[:limit] if sure else found
+    chosen = _allowed(heapq.merge(sure, *asked), limit, queues, flows, slots) if asked else sure
     places |= {lane: (priority, seq) for priority, seq, lane, _ in chosen}
     return chosen, places
+
+
+def _allowed(offers: Iterable[Offer], limit: int, queues: Mapping[int, str], flows: Flows, slots: int) -> list[Offer]:
+    """Those that their queues let start, most urgent first. A queue that refuses one job refuses all that come behind it."""
+    chosen: list[Offer] = []
+    closed: set[str] = set()
+    for offer in offers:
+        queue = queues.get(offer[2])
+        if queue is not None:
+            flow = flows.of(queue)
+            if slots == 0 or queue in closed or flow is None or not flow.take(offer[1]):
+                closed.add(queue)
+                continue
+            slots -= 1
+        chosen.append(offer)
+        if len(chosen) == limit:
+            break
+    return chosen
 
 
 def _prefix(lane: Lane, limit: int, after: Place, last: Place) -> Op[list[Offer]]:

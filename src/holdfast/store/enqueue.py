@@ -16,9 +16,11 @@ from holdfast.domain.bounds import SMALL_ENQUEUE_MAX
 from holdfast.domain.callback import CALLBACK_QUEUE, CALLBACK_TASK
 from holdfast.domain.job import NewJob, Options
 from holdfast.errors import Conflict
+from holdfast.store import depth
 from holdfast.store.callbacks import announce
+from holdfast.store.depth import Depth, Full
 from holdfast.store.ids import first_id, id_parts, id_text
-from holdfast.store.keys import Batch, Existing, New, rounds, with_keys
+from holdfast.store.keys import Batch, Existing, New, is_there, rounds, with_keys
 from holdfast.store.lane import Pair, add_lanes, lanes_of
 from holdfast.store.op import Alone, Moment, Op, Operation, Shortcut, Statement, json_of
 
@@ -35,6 +37,8 @@ class Accepted(msgspec.Struct, frozen=True):
     created_at: int
     chosen: dict[int, str] = {}
     existing: dict[int, Existing] = {}
+    full: Full | None = None
+    """Set where a bounded queue had no room: only the first `count` jobs were accepted."""
 
     def id(self, index: int) -> str:
         existing = self.existing.get(index)
@@ -44,7 +48,8 @@ class Accepted(msgspec.Struct, frozen=True):
 
     def part(self, start: int, count: int) -> Accepted:
         """Some of the jobs in a row, where all ids are ours."""
-        return Accepted(self.first_id + start, count, self.created_at)
+        accepted = max(0, min(count, self.count - start))
+        return Accepted(self.first_id + start, accepted, self.created_at, full=self.full if accepted < count else None)
 
 
 class Enqueue(Shortcut[Accepted]):
@@ -105,27 +110,41 @@ def _is_free(options: Options) -> bool:
 
 def enqueue(moment: Moment, jobs: Sequence[NewJob], writing: Callable[[], None] = lambda: None) -> Op[Accepted]:
     batch = Batch(moment, first_id(moment.now))
-    for start in range(0, len(jobs), NUMBERS_MAX):
-        yield from _add(batch, start, jobs[start : start + NUMBERS_MAX], writing)
+    count = 0
+    while count < len(jobs) and batch.full is None:
+        count += yield from _add(batch, count, jobs[count : count + NUMBERS_MAX], writing)
     if batch.replaced:  # not before: this adds jobs, and the numbers above were only looked up
         yield from announce(moment, batch.replaced)
-    return Accepted(batch.first_id, len(jobs), moment.now, batch.chosen, batch.existing)
+    return Accepted(batch.first_id, count, moment.now, batch.chosen, batch.existing, batch.full)
 
 
-def _add(batch: Batch, start: int, jobs: Sequence[NewJob], writing: Callable[[], None]) -> Op[None]:
+def _add(batch: Batch, start: int, jobs: Sequence[NewJob], writing: Callable[[], None]) -> Op[int]:
+    """How many of them were accepted: all, unless a bounded queue has no room."""
     pairs = _pairs(jobs)
     [[(number,)], found] = yield [Statement("next_job"), lanes_of(pairs)]
-    batch.lanes = yield from add_lanes(pairs, found)
+    lanes = yield from add_lanes(pairs, found)
+    batch.lanes = lanes.numbers
+    if lanes.bounded:
+        depths = yield from depth.lock(lanes.bounded)
+        if depths:
+            return (yield from _add_within(batch, start, number, jobs, writing, depths))
+    yield from _add_all(batch, start, number, jobs, writing)
+    return len(jobs)
+
+
+def _add_all(batch: Batch, start: int, number: int, jobs: Sequence[NewJob], writing: Callable[[], None]) -> Op[int]:
+    """How many of them are new."""
     options = jobs[0].options
     if options.is_alike and all(job.options is options for job in jobs):
         statement = _add_alike(batch, start, number, jobs)
         writing()
         yield statement
-        return
+        return len(jobs)
     asked = [
         New(at, number + at - start, job.options.id or id_text(batch.first_id + at), job.options, job.arguments)
         for at, job in enumerate(jobs, start)
     ]
+    new = 0
     for some in rounds(asked):
         made = yield from with_keys(batch, some)
         statements = _add_jobs(batch, made)
@@ -137,6 +156,31 @@ def _add(batch: Batch, start: int, jobs: Sequence[NewJob], writing: Callable[[],
         if added < len(made):
             yield from _refuse_ids(list(chosen.values()))
         batch.chosen.update(chosen)
+        new += added
+    return new
+
+
+def _add_within(
+    batch: Batch, start: int, number: int, jobs: Sequence[NewJob], writing: Callable[[], None], depths: dict[str, Depth]
+) -> Op[int]:
+    """As many in a row as the bounded queues have room for. A job that its key finds already there needs none."""
+    done = 0
+    while done < len(jobs):
+        queue = jobs[done].options.queue
+        alike = next((at for at in range(done, len(jobs)) if jobs[at].options.queue != queue), len(jobs))
+        bounded = depths.get(queue)
+        room = alike - done if bounded is None else (yield from bounded.room(alike - done))
+        if room == 0 and bounded is not None and not (yield from is_there(batch, jobs[done])):
+            batch.full = yield from bounded.full(batch.moment)
+            break
+        some = jobs[done : done + max(room, 1)]
+        new = yield from _add_all(batch, start + done, number + done, some, writing)
+        if bounded is not None:
+            bounded.jobs += new
+        done += len(some)
+    for each in depths.values():
+        yield from each.keep()
+    return done
 
 
 def _pairs(jobs: Sequence[NewJob]) -> list[Pair]:

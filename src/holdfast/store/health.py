@@ -60,9 +60,9 @@ def standing(moment: Moment) -> Op[Snapshot]:
     duties = [WorkerLoad(name, bool(by_hand), _queues(queues), slots, running) for name, by_hand, queues, slots, running in rows]
     heads = [
         NextReady(queue, task, id, max(0.0, (moment.now - ready_at) / 1e6))
-        for queue, task, id, ready_at in (yield Statement("oldest_ready"))
+        for queue, task, id, ready_at in (yield Statement("oldest_ready", {"now": moment.now}))
     ]
-    due: int | None = (yield Statement("next_due"))[0][0]
+    due: int | None = (yield Statement("next_due", {"now": moment.now}))[0][0]
     return Snapshot(heads, duties, 0.0 if due is None else max(0.0, (moment.now - due) / 1e6))
 
 

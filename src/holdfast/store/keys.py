@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.domain.job import Options
+from holdfast.domain.job import NewJob, Options
 from holdfast.domain.key import Holder, Key, holds
 from holdfast.domain.message import NOTHING_HIDDEN, Hidden
 from holdfast.errors import Conflict
 from holdfast.store import control
+from holdfast.store.depth import Full
 from holdfast.store.lane import Pair
 from holdfast.store.op import Moment, Op, Statement, json_of
 
@@ -56,6 +57,8 @@ class Batch:
         self.replaced: dict[int, Hidden] = {}
         """Jobs with a callback that lost their key to one of this batch, by their numbers."""
 
+        self.full: Full | None = None
+
     def lane(self, options: Options) -> int:
         return self.lanes[options.queue, options.task]
 
@@ -90,6 +93,15 @@ def with_keys(batch: Batch, asked: list[New]) -> Op[list[New]]:
         yield from _decide(batch, contested)
         return [new for new in asked if new.at not in batch.existing]
     return asked
+
+
+def is_there(batch: Batch, job: NewJob) -> Op[bool]:
+    """Whether the job's key would give the job that has it, so that none is made."""
+    key = job.options.key
+    if key is None or key.conflict != "return":
+        return False
+    rows = yield Statement("key_holders", {"keys": json_of([key.text])})
+    return bool(rows) and holds(Holder(*rows[0][1:]), batch.moment.now)
 
 
 def _decide(batch: Batch, contested: list[Keyed]) -> Op[None]:

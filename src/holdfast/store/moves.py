@@ -113,6 +113,7 @@ def restart(moment: Moment, found: Found) -> Op[None]:
     yield Statement("restart_job", {"seq": found.seq, "state": found.state})
     yield from leave(found)
     yield Statement(_ENTER[result_of(found.state, "retry")], {"seqs": f"[{found.seq}]"})
+    yield Statement("note_returned", {"seqs": f"[{found.seq}]"})
     yield from record([(found.seq, [(EVENTS["retry"], moment.now, None)])])
 
 
@@ -134,6 +135,9 @@ def write(moment: Moment, moves: Sequence[Move]) -> Op[None]:
     yield Statement("move_jobs", {"changes": json_of([_columns(each, now) for each in moves])})
     for verb, seqs in into.items():
         yield Statement(verb, {"now": now, "seqs": json_of(seqs)})
+    back = [each.seq for each in moves if not each.change.ends]
+    if back:
+        yield Statement("note_returned", {"seqs": json_of(back)})
     yield from _write_errors(now, moves)
     told = {each.seq: each.callback for each in moves if each.callback is not None and each.change.ends}
     if told:

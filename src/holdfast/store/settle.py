@@ -15,6 +15,7 @@ import msgspec
 
 from holdfast.domain.message import Hidden
 from holdfast.domain.outcome import Change
+from holdfast.store.flow import stop_queue
 from holdfast.store.moves import Emitted, Move, event_of, record, write
 from holdfast.store.op import Moment, Op, Statement, json_of
 
@@ -158,6 +159,9 @@ def _settle(moment: Moment, reports: Sequence[Report], worker: int | None, waits
         for each in ours
         if each.change is not None
     ]
+    for each in ours:
+        if each.change is not None and each.change.whole_queue:
+            yield from stop_queue(moment, each.lane, each.seq)
     if ended:
         yield Statement("end_claims", {"seqs": json_of([each.seq for each in ended])})
         yield from write(moment, ended)

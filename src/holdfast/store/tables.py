@@ -26,7 +26,7 @@ class Table(NamedTuple):
 
 
 TABLES: Final = (
-    Table("lane", ("lane", "queue", "task"), 1),
+    Table("lane", ("lane", "queue", "task", "limited", "bounded"), 1),
     Table(
         "job_spec",
         ("seq", "id", "lane", "priority", "attempts_max", "created_at", "scheduled_for", "arguments", "key", "tags", "meta",
@@ -41,13 +41,22 @@ TABLES: Final = (
     ),
     Table("ready", ("lane", "priority", "seq"), 3, job="seq"),
     Table("scheduled", ("run_after", "seq", "lane"), 2, job="seq"),
-    Table("running", ("seq", "token", "worker", "lease", "lane"), 1, transferred=False, job="seq"),
+    Table("running", ("seq", "token", "worker", "lease", "lane", "limited"), 1, transferred=False, job="seq"),
     Table("finished", ("finished_at", "seq", "state", "lane"), 2, job="seq"),
     Table("event", ("job", "number", "kind", "at", "data"), 2, job="job"),
     Table("error", ("job", "token", "attempt", "at", "kind", "message", "traceback"), 2, job="job"),
     Table("key", ("key", "seq", "id", "scope", "until", "failed", "ended", "lane", "created_at"), 1, job="seq"),
     Table("tag", ("tag", "seq"), 2, job="seq"),
     Table("meter", ("day", "lane", "name", "amount"), 3),
+    Table(
+        "queue",
+        ("name", "declared", "live", "memory", "limited", "bounded", "closed_until", "kept_at", "paused_until", "changed_at"),
+        1,
+    ),
+    Table("depth", ("queue", "jobs"), 1, transferred=False),
+    Table("returned", ("id", "queue", "jobs"), 1, transferred=False),
+    Table("mark", ("id", "queue", "seq"), 1, transferred=False),
+    Table("queue_change", ("queue", "number", "at", "actor", "action", "detail"), 2),
     Table(
         "worker",
         ("id", "name", "host", "pid", "by_hand", "started_at", "beat_at", "beat_tick", "boot", "lease_min", "slots", "queues"),

@@ -78,7 +78,7 @@ def forget(moment: Moment) -> Op[None]:
     yield Statement("forget_keys", {"now": moment.now})
 
 
-def next_due() -> Op[int | None]:
-    """When the next scheduled job is due, in wall microseconds."""
-    due: int | None = (yield Statement("next_due"))[0][0]
+def next_due(moment: Moment) -> Op[int | None]:
+    """When the next scheduled job is due, or a queue that was closed for a time may open, in wall microseconds."""
+    due: int | None = (yield Statement("next_due", {"now": moment.now}))[0][0]
     return due

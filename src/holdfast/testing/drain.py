@@ -50,7 +50,7 @@ async def arun_to_empty(
     moves = 0
     while True:
         await _work(app, queues, concurrency, seconds)
-        due = app.store.read(lambda _: tend.next_due())
+        due = app.store.read(tend.next_due)
         if clock is None or due is None or (last is not None and due > last):
             break
         if moves == MOVES_MAX:

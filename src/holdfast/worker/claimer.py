@@ -53,13 +53,13 @@ class Claimer:
         self.next_due = work.next_due
         return work
 
-    def lanes(self) -> Op[list[Lane]]:
+    def lanes(self, moment: Moment) -> Op[list[Lane]]:
         """Those of this worker's lanes that have something ready."""
-        return claim.ready_lanes(self._config.queues, self._tasks, self._cursor)
+        return claim.ready_lanes(moment, self._config.queues, self._tasks, self._cursor)
 
-    def claim(self, moment: Moment, worker: int, since: int, lanes: list[Lane], limit: int) -> Op[Claim]:
+    def claim(self, moment: Moment, worker: int, since: int, lanes: list[Lane], limit: int, slots: int) -> Op[Claim]:
         holder = Holder(worker, self._config.name, self._lease, self._leases, since)
-        return claim.claim(moment, holder, lanes, limit, self._cursor)
+        return claim.claim(moment, holder, lanes, limit, self._cursor, slots)
 
     def start_over(self) -> None:
         """Nothing holds that was learned about the database before."""

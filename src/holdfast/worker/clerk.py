@@ -25,7 +25,7 @@ from holdfast.domain.sanitize import one_line
 from holdfast.domain.secret import secrets_in
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.registry import Registry
-from holdfast.store import claim, tend, workers
+from holdfast.store import claim, queue_settings, tend, workers
 from holdfast.store.browse import Left
 from holdfast.store.claim import Claim, WorkerGone
 from holdfast.store.op import Moment, Op, Operation, Refused, together
@@ -91,6 +91,7 @@ class Clerk:
         self.beat_tick = 0
         """The lease clock at the last beat that was committed."""
         self._tasks = registry.runnable() if config.callbacks else dict(registry.tasks)
+        self._queues = registry.queues
         self._claimer = Claimer(store, config, self._tasks)
         self._runs: dict[int, Run] = {}
         self._reports = ReportQueue(desk, self._forget)
@@ -290,6 +291,7 @@ class Clerk:
             self._stop(run, "what it reported cannot be written")
 
     def _filing(self, reports: list[Report], size: int, tends: bool, beats: bool) -> Operation[Filed]:
+        slots = self._desk.free()
         in_doubt, prunes = self._in_doubt, tends and time.monotonic() - self._pruned_at >= PRUNE_SECONDS
         since = 0 if beats else self.beat_tick  # the beat has compared it, and the clock may have been set back
 
@@ -299,7 +301,7 @@ class Clerk:
                 write_reports(moment, current, self.worker, waits=False),
                 workers.notices(self.worker),
                 workers.beat(moment, self.worker, self.beat_tick) if beats else _nothing(True),
-                self._claimer.lanes() if size and not tends else _nothing([]),
+                self._claimer.lanes(moment) if size and not tends else _nothing([]),
             )
             if not alive:
                 raise WorkerGone(f"worker {self._config.name} was given up for dead, or the database was restored")
@@ -307,8 +309,8 @@ class Clerk:
                 yield from self._give_back_unknown(moment)
             tended = (yield from self._tend(moment, prunes)) if tends else None
             if tends and size:
-                lanes = yield from self._claimer.lanes()
-            claimed = (yield from self._claimer.claim(moment, self.worker, since, lanes, size)) if lanes else claim.NOTHING
+                lanes = yield from self._claimer.lanes(moment)
+            claimed = (yield from self._claimer.claim(moment, self.worker, since, lanes, size, slots)) if lanes else claim.NOTHING
             return Filed(moment.tick if beats else None, settled, notices, claimed, tended)
 
         return run
@@ -327,7 +329,7 @@ class Clerk:
         """A batch is pruned once a minute while there is little to forget, with every tending while there is more."""
         expired = yield from tend.expire(moment)
         yield from tend.promote(moment)
-        next_due = yield from tend.next_due()
+        next_due = yield from tend.next_due(moment)
         pruned = 0
         if prunes:
             yield from tend.forget(moment)
@@ -440,9 +442,10 @@ class Clerk:
     # Coming and going
 
     def _register(self) -> None:
-        config, lease_min = self._config, self._claimer.lease_min
+        config, lease_min, declared = self._config, self._claimer.lease_min, dict(self._queues)
 
         def run(moment: Moment) -> Op[tuple[int, int]]:
+            yield from queue_settings.declare_all(moment, declared)
             worker = yield from workers.register(
                 moment,
                 config.name,

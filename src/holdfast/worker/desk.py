@@ -79,6 +79,10 @@ class Desk:
     def held(self) -> int:
         return len(self.waiting) + len(self.active)
 
+    def free(self) -> int:
+        """Slots for which no job is here yet."""
+        return max(0, self.slots - self.held())
+
     def add(self, runs: Iterable[Run]) -> list[Run]:
         """New claims; those that may start now come back."""
         with self._lock:

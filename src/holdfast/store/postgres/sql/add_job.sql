@@ -1,6 +1,7 @@
--- One job without key, tags or an id that the caller chose, ready at once: all of its rows. Nothing is written if there is no lane.
+-- One job without key, tags or an id that the caller chose, ready at once: all of its rows. Nothing is written if there is no lane,
+-- or if its queue is bounded.
 WITH new AS MATERIALIZED (
-    SELECT nextval('{schema}.job_seq') AS seq, lane FROM {schema}.lane WHERE queue = :queue::text AND task = :task::text
+    SELECT nextval('{schema}.job_seq') AS seq, lane FROM {schema}.lane WHERE queue = :queue::text AND task = :task::text AND bounded = 0
 ),
 spec AS (
     INSERT INTO {schema}.job_spec (seq, id, lane, priority, attempts_max, created_at, arguments, meta, parent)

@@ -19,8 +19,10 @@ started AS (
     RETURNING seq, lane, attempt, token, event_count, run_after, progress, meter, reason
 ),
 leased AS (
-    INSERT INTO {schema}.running (seq, token, worker, lease, lane)
-    SELECT seq, token, :worker::bigint, coalesce(((SELECT :leases::jsonb) ->> lane::text)::bigint, :lease::bigint), lane FROM started
+    INSERT INTO {schema}.running (seq, token, worker, lease, lane, limited)
+    SELECT seq, token, :worker::bigint, coalesce(((SELECT :leases::jsonb) ->> lane::text)::bigint, :lease::bigint), lane,
+           CASE WHEN :limited::jsonb IS NULL THEN 0 ELSE ((SELECT :limited::jsonb) @> to_jsonb(lane))::integer END
+      FROM started
 ),
 told AS (
     INSERT INTO {schema}.event (job, number, kind, at, data)

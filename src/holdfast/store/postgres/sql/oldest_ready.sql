@@ -1,4 +1,4 @@
--- The first in line of every lane that has anything ready, and since when it is: from filled lane to filled lane, whatever the
+-- The first in line of every lane that has anything ready and whose queue lets jobs start, and since when it is: from filled lane to filled lane, whatever the
 -- backlog. What made a job ready is its last event; the first of all is not written down.
 WITH RECURSIVE filled (lane) AS (
     SELECT min(lane) FROM {schema}.ready
@@ -14,3 +14,6 @@ SELECT lane.queue, lane.task, job.id, coalesce(event.at, job.created_at)
  CROSS JOIN LATERAL (SELECT id, created_at, event_count FROM {schema}.job WHERE job.seq = first.seq OFFSET 0) AS job
   LEFT JOIN LATERAL (SELECT at FROM {schema}.event WHERE event.job = first.seq AND event.number = job.event_count OFFSET 0)
        AS event ON true
+ WHERE NOT (lane.limited = 1
+            AND EXISTS (SELECT 1 FROM {schema}.queue AS queue
+                         WHERE queue.name = lane.queue AND queue.closed_until > :now::bigint AND queue.kept_at <= :now::bigint))

@@ -15,9 +15,12 @@ filled (lane) AS (
     SELECT (SELECT min(ready.lane) FROM {schema}.ready WHERE ready.lane > filled.lane) FROM filled WHERE filled.lane IS NOT NULL
 ),
 found AS (SELECT lane FROM behind UNION ALL SELECT lane FROM filled)
-SELECT lane.lane, lane.queue, lane.task
+SELECT lane.lane, lane.queue, lane.task, lane.limited
   FROM found
   JOIN {schema}.lane AS lane ON lane.lane = found.lane
  WHERE (:queues::json IS NULL OR lane.queue IN (SELECT json_array_elements_text(:queues::json)))
    AND (:tasks::json IS NULL OR lane.task IN (SELECT json_array_elements_text(:tasks::json)))
    AND (:queues::json IS NOT NULL OR :tasks::json IS NOT NULL OR lane.queue <> 'holdfast.callbacks') -- ours, unless asked for
+   AND NOT (lane.limited = 1
+            AND EXISTS (SELECT 1 FROM {schema}.queue AS queue WHERE queue.name = lane.queue AND queue.closed_until > :now::bigint AND queue.kept_at <= :now::bigint)
+            AND NOT EXISTS (SELECT 1 FROM {schema}.mark AS mark WHERE mark.queue = lane.queue)) -- closed, and nothing has ended

@@ -1,5 +1,5 @@
 -- What an idle worker asks, at once: is there something to claim in its lanes (if it asks), is there something to tend,
--- and when is the next scheduled job due?
+-- and when is the next scheduled job due, or may a closed queue open?
 SELECT :claims::integer = 1 AND EXISTS (
            WITH RECURSIVE behind AS MATERIALIZED (
                SELECT (place.value ->> 0)::integer AS lane
@@ -21,6 +21,9 @@ SELECT :claims::integer = 1 AND EXISTS (
              JOIN {schema}.lane AS lane ON lane.lane = found.lane
             WHERE (:queues::json IS NULL OR lane.queue IN (SELECT json_array_elements_text(:queues::json)))
               AND (:tasks::json IS NULL OR lane.task IN (SELECT json_array_elements_text(:tasks::json)))
+              AND NOT (lane.limited = 1
+                       AND EXISTS (SELECT 1 FROM {schema}.queue AS queue WHERE queue.name = lane.queue AND queue.closed_until > :now::bigint AND queue.kept_at <= :now::bigint)
+                       AND NOT EXISTS (SELECT 1 FROM {schema}.mark AS mark WHERE mark.queue = lane.queue)) -- closed, and nothing has ended
        ),
        EXISTS (SELECT 1 FROM {schema}.scheduled WHERE run_after <= :now::bigint)
            OR EXISTS (SELECT 1 FROM {schema}.notice WHERE worker = :worker::bigint)
@@ -28,4 +31,6 @@ SELECT :claims::integer = 1 AND EXISTS (
            OR EXISTS (SELECT 1 FROM {schema}.worker AS worker
                        WHERE (worker.boot <> :boot::text OR worker.beat_tick + worker.lease_min < :tick::bigint)
                          AND EXISTS (SELECT 1 FROM {schema}.running AS running WHERE running.worker = worker.id)),
-       (SELECT min(run_after) FROM {schema}.scheduled)
+       (SELECT min(due)
+          FROM (SELECT min(run_after) AS due FROM {schema}.scheduled
+                UNION ALL SELECT min(closed_until) FROM {schema}.queue WHERE closed_until > :now::bigint) AS next)

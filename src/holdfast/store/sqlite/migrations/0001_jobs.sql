@@ -18,11 +18,14 @@ CREATE TABLE holdfast_identity (
 
 INSERT INTO holdfast_identity (mark) VALUES (lower(hex(randomblob(16))));
 
--- A lane is a (queue, task) pair: what claims choose from.
+-- A lane is a (queue, task) pair: what claims choose from. `limited`: a claim must look at its queue first. `bounded`: so must an
+-- enqueue.
 CREATE TABLE holdfast_lane (
-    lane  INTEGER PRIMARY KEY,
-    queue TEXT NOT NULL,
-    task  TEXT NOT NULL,
+    lane    INTEGER PRIMARY KEY,
+    queue   TEXT NOT NULL,
+    task    TEXT NOT NULL,
+    limited INTEGER NOT NULL DEFAULT 0,
+    bounded INTEGER NOT NULL DEFAULT 0,
     UNIQUE (queue, task)
 );
 
@@ -90,12 +93,15 @@ CREATE TABLE holdfast_scheduled (
 
 -- The claim is a row, so the claim is the fence. Its lease runs out `lease` microseconds after its worker's last beat.
 CREATE TABLE holdfast_running (
-    seq    INTEGER PRIMARY KEY,
-    token  INTEGER NOT NULL,
-    worker INTEGER NOT NULL,
-    lease  INTEGER NOT NULL,
-    lane   INTEGER NOT NULL
+    seq     INTEGER PRIMARY KEY,
+    token   INTEGER NOT NULL,
+    worker  INTEGER NOT NULL,
+    lease   INTEGER NOT NULL,
+    lane    INTEGER NOT NULL,
+    limited INTEGER NOT NULL DEFAULT 0
 );
+
+CREATE INDEX holdfast_running_limited ON holdfast_running (lane) WHERE limited = 1;
 
 CREATE TABLE holdfast_finished (
     finished_at INTEGER NOT NULL,
@@ -188,6 +194,61 @@ CREATE TABLE holdfast_meter (
 -- From where another database is being moved into this one; empty when that is done.
 CREATE TABLE holdfast_transfer (
     origin TEXT PRIMARY KEY NOT NULL
+) WITHOUT ROWID;
+
+-- A queue that has limits, is paused, or was. `declared` comes from code, `live` from a person: JSON, the second over the first.
+-- `memory` is what its limits remember from claim to claim. Before `closed_until` no claim need look at it, unless it has a mark.
+CREATE TABLE holdfast_queue (
+    name         TEXT PRIMARY KEY NOT NULL,
+    declared     TEXT,
+    live         TEXT,
+    memory       TEXT,
+    limited      INTEGER NOT NULL DEFAULT 0,
+    bounded      INTEGER NOT NULL DEFAULT 0,
+    closed_until INTEGER NOT NULL DEFAULT 0,
+    kept_at      INTEGER NOT NULL DEFAULT 0,
+    paused_until INTEGER NOT NULL DEFAULT 0,
+    changed_at   INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE INDEX holdfast_queue_closed ON holdfast_queue (closed_until);
+
+-- How many jobs of a bounded queue wait at most: those that were counted, and all that were added since.
+CREATE TABLE holdfast_depth (
+    queue TEXT PRIMARY KEY NOT NULL,
+    jobs  INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- A run of a limited queue that has ended, for the next claim to look at. Only added here, so that no end waits for a claim.
+CREATE TABLE holdfast_mark (
+    id    INTEGER PRIMARY KEY AUTOINCREMENT,
+    queue TEXT NOT NULL,
+    seq   INTEGER NOT NULL
+);
+
+CREATE INDEX holdfast_mark_queue ON holdfast_mark (queue);
+
+-- However a run ends, it leaves its mark.
+CREATE TRIGGER holdfast_mark_end AFTER DELETE ON holdfast_running WHEN old.limited = 1 BEGIN
+    INSERT INTO holdfast_mark (queue, seq) SELECT queue, old.seq FROM holdfast_lane WHERE lane = old.lane;
+END;
+
+-- Jobs of a bounded queue that were accepted before and wait again.
+CREATE TABLE holdfast_returned (
+    id    INTEGER PRIMARY KEY AUTOINCREMENT,
+    queue TEXT NOT NULL,
+    jobs  INTEGER NOT NULL
+);
+
+-- What was changed about a queue, when, and by whom.
+CREATE TABLE holdfast_queue_change (
+    queue  TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    at     INTEGER NOT NULL,
+    actor  TEXT NOT NULL,
+    action TEXT NOT NULL,
+    detail TEXT,
+    PRIMARY KEY (queue, number)
 ) WITHOUT ROWID;
 
 -- One statement writes a whole job that is ready and has nothing special about it: a fifth of what an enqueue costs.

@@ -1,4 +1,4 @@
--- The first in line of every lane that has anything ready, and since when it is: from filled lane to filled lane, whatever the
+-- The first in line of every lane that has anything ready and whose queue lets jobs start, and since when it is: from filled lane to filled lane, whatever the
 -- backlog. What made a job ready is its last event; the first of all is not written down.
 WITH RECURSIVE filled (lane) AS (
     SELECT min(lane) FROM holdfast_ready
@@ -12,3 +12,6 @@ SELECT lane.queue, lane.task, spec.id, coalesce(event.at, spec.created_at)
          ON spec.seq = (SELECT seq FROM holdfast_ready AS ready WHERE ready.lane = filled.lane ORDER BY priority, seq LIMIT 1)
   LEFT JOIN holdfast_job_state AS job_state ON job_state.seq = spec.seq
   LEFT JOIN holdfast_event AS event ON event.job = job_state.seq AND event.number = job_state.event_count
+ WHERE NOT (lane.limited = 1
+            AND EXISTS (SELECT 1 FROM holdfast_queue AS queue
+                         WHERE queue.name = lane.queue AND queue.closed_until > :now AND queue.kept_at <= :now))

@@ -1,5 +1,5 @@
 -- What an idle worker asks, at once: is there something to claim in its lanes (if it asks), is there something to tend,
--- and when is the next scheduled job due?
+-- and when is the next scheduled job due, or may a closed queue open?
 SELECT :claims AND EXISTS (
            WITH RECURSIVE filled (lane) AS (
                SELECT min(lane) FROM holdfast_ready
@@ -11,6 +11,9 @@ SELECT :claims AND EXISTS (
              JOIN holdfast_lane AS lane ON lane.lane = filled.lane
             WHERE (:queues IS NULL OR lane.queue IN (SELECT value FROM json_each(:queues)))
               AND (:tasks IS NULL OR lane.task IN (SELECT value FROM json_each(:tasks)))
+              AND NOT (lane.limited = 1
+                       AND EXISTS (SELECT 1 FROM holdfast_queue AS queue WHERE queue.name = lane.queue AND queue.closed_until > :now AND queue.kept_at <= :now)
+                       AND NOT EXISTS (SELECT 1 FROM holdfast_mark AS mark WHERE mark.queue = lane.queue)) -- closed, and nothing has ended
        ),
        EXISTS (SELECT 1 FROM holdfast_scheduled WHERE run_after <= :now)
            OR EXISTS (SELECT 1 FROM holdfast_notice WHERE worker = :worker)
@@ -19,4 +22,6 @@ SELECT :claims AND EXISTS (
                        WHERE CASE WHEN worker.boot = :boot AND worker.beat_tick <= :tick THEN worker.beat_tick + worker.lease_min < :tick
                                   ELSE worker.beat_at NOT BETWEEN max(:booted + 1, :now - worker.lease_min) AND :now END
                          AND EXISTS (SELECT 1 FROM holdfast_running WHERE holdfast_running.worker = worker.id)),
-       (SELECT min(run_after) FROM holdfast_scheduled)
+       (SELECT min(due)
+          FROM (SELECT min(run_after) AS due FROM holdfast_scheduled
+                UNION ALL SELECT min(closed_until) FROM holdfast_queue WHERE closed_until > :now))

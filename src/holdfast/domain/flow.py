@@ -1,0 +1,156 @@
+"""What a queue lets start now, and why not: pure decisions, for the claim, for `explain` and for simulations alike.
+
+A `Flow` is one queue at one moment: its limits, what is remembered of it, and what runs. `blocks` lists every reason why no job
+may start; a job may start when there is none. Each start and each end gives the next `Memory`. Times are wall microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import msgspec
+
+from holdfast.domain.limits import NEVER, Limits, Rate
+
+SUCCESSES: Final = frozenset({"succeeded"})
+FAILURES: Final = frozenset({"failed", "backed_off", "expired"})
+"""Events that end a run, and what they mean for a breaker; every other end says nothing about what the job calls."""
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """What a queue remembers from claim to claim."""
+
+    ended_at: int = 0
+    """When a run ended last."""
+    next_at: tuple[int, ...] = ()
+    """By rate: when the next start would be due if starts came evenly."""
+    failed: tuple[int, ...] = ()
+    """The jobs whose runs failed since the last success, each once, the last few."""
+    opened: int = 0
+    """How often the breaker has opened since the last success."""
+    open_until: int = 0
+    """0: closed. After this time one job may be tried."""
+    probe: int | None = None
+    """The job that is being tried."""
+
+
+class End(NamedTuple):
+    """A run that ended: the job's number, the event that says how, and when."""
+
+    seq: int
+    kind: str
+    at: int
+    stops: int = 0
+    """Microseconds for which the task asked to stop the whole queue."""
+
+
+class Pause(NamedTuple):
+    """A person stopped the queue."""
+
+    until: int
+    """`NEVER`: until somebody resumes it."""
+
+
+class Block(NamedTuple):
+    """A reason why no job of the queue may start."""
+
+    kind: str
+    """paused, breaker, probe, concurrency, gap or rate."""
+    until: int
+    """When it ends by itself; `NEVER`: with the end of a run, or by somebody's hand."""
+
+
+class Flow:
+    def __init__(self, limits: Limits, memory: Memory, now: int, running: int, pause: Pause | None = None) -> None:
+        self.limits, self.now, self.running, self.pause = limits, now, running, pause
+        self.memory = _healed(memory, limits, now)
+
+    # Starts
+
+    def blocks(self) -> list[Block]:
+        found = (self._paused(), self._stopped(), self._full(), self._too_soon(), *self._too_fast())
+        return [block for block in found if block is not None]
+
+    def take(self, seq: int) -> bool:
+        """Whether this job starts now; it then counts."""
+        if self.blocks():
+            return False
+        memory = self.memory
+        probe = seq if memory.open_until else None
+        next_at = tuple(
+            max(self.now, at) + rate.interval for rate, at in zip(self.limits.rates, memory.next_at, strict=True)
+        )  # fmt: skip
+        self.memory = msgspec.structs.replace(memory, next_at=next_at, probe=probe)
+        self.running += 1
+        return True
+
+    @property
+    def closed_until(self) -> int:
+        """Before this time no job may start, unless a run ends or the limits change. 0: one may start now."""
+        return max((block.until for block in self.blocks()), default=0)
+
+    def _paused(self) -> Block | None:
+        until = NEVER if self.limits.paused else 0 if self.pause is None else self.pause.until
+        return Block("paused", until) if until > self.now else None
+
+    def _stopped(self) -> Block | None:
+        if self.memory.open_until > self.now:
+            return Block("breaker", self.memory.open_until)
+        return Block("probe", NEVER) if self.memory.probe is not None else None
+
+    def _full(self) -> Block | None:
+        most = self.limits.concurrency
+        return Block("concurrency", NEVER) if most is not None and self.running >= most else None
+
+    def _too_soon(self) -> Block | None:
+        until = self.memory.ended_at + int(self.limits.gap * 1e6)
+        return Block("gap", until) if self.limits.gap and until > self.now else None
+
+    def _too_fast(self) -> Iterable[Block]:
+        for rate, at in zip(self.limits.rates, self.memory.next_at, strict=True):
+            until = at - (rate.at_once - 1) * rate.interval
+            if until > self.now:
+                yield Block("rate", until)
+
+    # Ends
+
+    def end(self, ends: Iterable[End]) -> None:
+        """Runs that ended, in any order, and are not counted as running any more."""
+        for each in sorted(ends, key=lambda end: (end.at, end.seq)):
+            self.memory = self._after(each)
+
+    def _after(self, end: End) -> Memory:
+        memory = msgspec.structs.replace(self.memory, ended_at=max(self.memory.ended_at, min(end.at, self.now)))
+        if end.kind in SUCCESSES:
+            return msgspec.structs.replace(memory, failed=(), opened=0, open_until=0, probe=None)
+        probe = None if memory.probe == end.seq else memory.probe
+        memory = msgspec.structs.replace(memory, probe=probe)
+        if end.stops:
+            until = max(memory.open_until, end.at + end.stops)
+            return msgspec.structs.replace(memory, open_until=until)
+        return self._after_failure(memory, end) if end.kind in FAILURES and self.limits.breaker is not None else memory
+
+    def _after_failure(self, memory: Memory, end: End) -> Memory:
+        breaker = self.limits.breaker
+        assert breaker is not None
+        failed = (*(seq for seq in memory.failed if seq != end.seq), end.seq)[-breaker.after :]
+        memory = msgspec.structs.replace(memory, failed=failed)
+        tried = self.memory.probe == end.seq
+        if not tried and (memory.open_until or len(failed) < breaker.after):
+            return memory  # a run that began before it opened says nothing new
+        opened = memory.opened + 1
+        return msgspec.structs.replace(memory, opened=opened, open_until=end.at + breaker.pause(opened))
+
+
+def _healed(memory: Memory, limits: Limits, now: int) -> Memory:
+    """Whatever was stored: other rates than now, or times beyond what these limits could have set (the clock was set back)."""
+    next_at = tuple(
+        min(memory.next_at[index] if index < len(memory.next_at) else 0, _latest(rate, now))
+        for index, rate in enumerate(limits.rates)
+    )
+    return msgspec.structs.replace(memory, next_at=next_at, ended_at=min(memory.ended_at, now))
+
+
+def _latest(rate: Rate, now: int) -> int:
+    return now + rate.at_once * rate.interval

@@ -1,0 +1,85 @@
+"""Limits of queues, in the claim's transaction: what may start is decided under the queue's row lock, by `domain/flow`.
+
+A run that ends only leaves a mark (a trigger does), and locks no queue: the next claim looks at all marks before it decides. So
+whatever a claim sees has been committed, and nothing starts in between. A queue without limits has no row and costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from holdfast.domain.flow import End, Flow, Memory, Pause
+from holdfast.domain.limits import limits_of
+from holdfast.store.op import Moment, Op, Row, Statement, json_of
+
+SETTLING_MICROS: Final = 60 * 1_000_000
+"""For so long after a change, claims look for runs that began in transactions which had not seen it yet."""
+
+_decode_memory = msgspec.json.Decoder(Memory).decode
+
+
+class _Stops(msgspec.Struct):
+    stops_seconds: float = 0.0
+
+
+_decode_stops = msgspec.json.Decoder(_Stops).decode
+
+
+class Flows:
+    """The limited queues that one claim may take from, by name; `busy`: others have locked some more."""
+
+    def __init__(self, flows: Mapping[str, Flow], marks: list[int], busy: bool) -> None:
+        self._flows, self._marks, self.busy = flows, marks, busy
+
+    def of(self, queue: str) -> Flow | None:
+        return self._flows.get(queue)
+
+    def keep(self, moment: Moment) -> Op[None]:
+        """What they remember now, and that the marks have been looked at."""
+        rows = [(name, json_of(flow.memory), flow.closed_until) for name, flow in self._flows.items()]
+        if rows:
+            yield Statement("keep_queues", {"queues": json_of(rows), "now": moment.now})
+        if self._marks:
+            yield Statement("drop_marks", {"ids": json_of(self._marks)})
+
+
+NO_FLOWS: Final = Flows({}, [], busy=False)
+
+
+def lock(moment: Moment, queues: Iterable[str]) -> Op[Flows]:
+    """These queues, as they are now, locked for the rest of the transaction."""
+    names = sorted(set(queues))
+    rows = yield Statement("lock_queues", {"queues": json_of(names)})
+    if not rows:
+        return Flows({}, [], busy=bool(names))
+    for name, *_, changed_at in rows:
+        if moment.now - changed_at < SETTLING_MICROS:
+            yield Statement("flag_running", {"queue": name})
+    asked = {"queues": json_of([row[0] for row in rows])}
+    ended, running = yield [Statement("ended_runs", asked), Statement("running_in_queues", asked)]
+    flows = {row[0]: flow_of(moment.now, row, dict(running).get(row[0], 0)) for row in rows}
+    for name, flow in flows.items():
+        flow.end(_end(row) for row in ended if row[1] == name and row[3] is not None)
+    return Flows(flows, [row[0] for row in ended], busy=len(rows) < len(names))
+
+
+def stop_queue(moment: Moment, lane: int, seq: int) -> Op[None]:
+    """A run that ends in this transaction stops its queue, limited or not. The next claim reads for how long from its event."""
+    yield Statement("add_queue_of", {"now": moment.now, "lane": lane})
+    yield Statement("stop_lanes", {"lane": lane})
+    yield Statement("stop_run", {"seq": seq})
+
+
+def flow_of(now: int, row: Row, running: int) -> Flow:
+    """A row of `lock_queues` or of `queue_settings`."""
+    _, declared, live, memory, paused_until, _ = row
+    pause = Pause(paused_until) if paused_until > now else None
+    return Flow(limits_of(declared, live), Memory() if memory is None else _decode_memory(memory), now, running, pause)
+
+
+def _end(row: Row) -> End:
+    _, _, seq, kind, at, data = row
+    return End(seq, kind, at, 0 if data is None else int(_decode_stops(data).stops_seconds * 1e6))

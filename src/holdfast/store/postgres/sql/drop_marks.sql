@@ -1,0 +1,1 @@
+DELETE FROM {schema}.mark WHERE id = ANY ((SELECT translate(:ids::text, '[]', '{}'))::bigint[])

@@ -1,0 +1,1 @@
+DELETE FROM {schema}.returned WHERE queue = :queue::text

@@ -1,0 +1,1 @@
+UPDATE {schema}.depth SET jobs = :count::bigint WHERE queue = :queue::text

@@ -1,0 +1,1 @@
+SELECT declared, live FROM {schema}.queue WHERE name = :queue::text

@@ -1,0 +1,1 @@
+DELETE FROM holdfast_returned WHERE queue = :queue

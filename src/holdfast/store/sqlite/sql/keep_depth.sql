@@ -1,0 +1,1 @@
+UPDATE holdfast_depth SET jobs = :count WHERE queue = :queue

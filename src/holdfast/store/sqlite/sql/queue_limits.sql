@@ -1,0 +1,1 @@
+SELECT declared, live FROM holdfast_queue WHERE name = :queue
