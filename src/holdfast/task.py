@@ -1,11 +1,11 @@
-"""A task: a function that can be enqueued. Callbacks it runs it, as before."""
+"""A task: a function that can be enqueued. Calling it runs it, as before."""
 
 from __future__ import annotations
 
 import inspect
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any], covariant=True)
+Async = Coroutine[Any, Any, R]
+"""What an `async def` that returns R gives when it is called."""
 
 
 class Enqueuer(Protocol):
@@ -44,7 +46,7 @@ class Task(Generic[F]):
     """A registered function. `task(...)` runs it here; `task.enqueue(...)` asks a worker to.
 
     What takes the function's arguments is typed like the function, without its Context: the first of each pair of
-    overloads is for functions that have one.
+    overloads is for functions that have one. Where a job comes back, each of the pair is a pair: `async def`, then `def`.
     """
 
     def __init__(
@@ -87,17 +89,25 @@ class Task(Generic[F]):
         return NewJob(self.options, self.signature.bind(args, kwargs))
 
     @overload
-    def enqueue(self: Task[Callable[Concatenate[Context, P], R]], *args: P.args, **kwargs: P.kwargs) -> Job: ...
+    def enqueue(self: Task[Callable[Concatenate[Context, P], Async[R]]], *args: P.args, **kwargs: P.kwargs) -> Job[R]: ...
     @overload
-    def enqueue(self: Task[Callable[P, R]], *args: P.args, **kwargs: P.kwargs) -> Job: ...
+    def enqueue(self: Task[Callable[Concatenate[Context, P], R]], *args: P.args, **kwargs: P.kwargs) -> Job[R]: ...
+    @overload
+    def enqueue(self: Task[Callable[P, Async[R]]], *args: P.args, **kwargs: P.kwargs) -> Job[R]: ...
+    @overload
+    def enqueue(self: Task[Callable[P, R]], *args: P.args, **kwargs: P.kwargs) -> Job[R]: ...
     def enqueue(self, *args: Any, **kwargs: Any) -> Job:
         """Ask for one run with these arguments; the job is durable when this returns."""
         return self.app.enqueue(NewJob(self.options, self.signature.bind(args, kwargs)))
 
     @overload
-    async def aenqueue(self: Task[Callable[Concatenate[Context, P], R]], *args: P.args, **kwargs: P.kwargs) -> Job: ...
+    async def aenqueue(self: Task[Callable[Concatenate[Context, P], Async[R]]], *args: P.args, **kwargs: P.kwargs) -> Job[R]: ...
     @overload
-    async def aenqueue(self: Task[Callable[P, R]], *args: P.args, **kwargs: P.kwargs) -> Job: ...
+    async def aenqueue(self: Task[Callable[Concatenate[Context, P], R]], *args: P.args, **kwargs: P.kwargs) -> Job[R]: ...
+    @overload
+    async def aenqueue(self: Task[Callable[P, Async[R]]], *args: P.args, **kwargs: P.kwargs) -> Job[R]: ...
+    @overload
+    async def aenqueue(self: Task[Callable[P, R]], *args: P.args, **kwargs: P.kwargs) -> Job[R]: ...
     async def aenqueue(self, *args: Any, **kwargs: Any) -> Job:
         """The async twin of `enqueue`."""
         return await self.app.aenqueue(NewJob(self.options, self.signature.bind(args, kwargs)))

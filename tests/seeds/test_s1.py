@@ -347,7 +347,7 @@ async def test_request_and_response_round_trip_through_typed_models(repo: Repo) 
     assert lease.job.arguments["request"] == request()
     async with repo.session() as session, session.begin():
         with pytest.raises(PayloadError):
-            await repo.extract.using(on=session).aenqueue({"client_id": "billing"})  # type: ignore[arg-type]
+            await repo.extract.using(on=session).aenqueue({"client_id": "billing"})  # type: ignore[call-overload]
         await repo.mark_done(session, lease, ResponseIX(fields={"total": "ünï % $1 'x'"}))
     found = await repo.again(job)
     assert isinstance(found.arguments["request"], RequestIX)

@@ -366,7 +366,8 @@ def test_an_async_enqueue_that_is_cancelled_does_not_disturb_the_others(app: Hol
         await asyncio.sleep(0)
         tasks[0].cancel()
         tasks[7].cancel()
-        return await asyncio.gather(*tasks, return_exceptions=True)
+        ended: list[Any] = await asyncio.gather(*tasks, return_exceptions=True)
+        return ended
 
     answers = asyncio.run(body())
     assert [type(answer) for answer in answers].count(Job) == 18

@@ -120,7 +120,7 @@ assert_type(with_context("a.pdf"), str)
 
 
 def enqueue(when: datetime, other: Job) -> list[Job]:
-    jobs = [
+    jobs: list[Job] = [
         plain.enqueue("a.pdf"),
         plain.enqueue("a.pdf", 3),
         plain.enqueue(document="a.pdf", pages=3),
@@ -143,12 +143,32 @@ def enqueue(when: datetime, other: Job) -> list[Job]:
 
 async def aenqueue() -> None:
     job = await analyse.aenqueue("a.pdf")
-    assert_type(job, Job)
-    assert_type(await analyse.using(key=Key("k")).aenqueue(document="a.pdf", model="big"), Job)
+    assert_type(job, Job[dict[str, Any]])
+    assert_type(await analyse.using(key=Key("k")).aenqueue(document="a.pdf", model="big"), Job[dict[str, Any]])
     batch = await app.aenqueue_many(analyse.bind(name) for name in ("a", "b"))
     assert_type(batch, AsyncBatch)
     async for each in batch:
         assert_type(each, Job)
+
+
+async def results(client: Client, read_earlier: Job) -> None:
+    """F26: a job's result has the type that its task declares, also after the job was read again."""
+    job = plain.enqueue("a.pdf")
+    assert_type(job.result, Report)
+    assert_type(client.wait(job, timeout=10).result, Report)
+    assert_type((await client.await_(job)).result, Report)
+    for again in (client.get(job), await client.aget(job)):
+        assert again is not None
+        assert_type(again.result, Report)
+    assert_type(with_context.enqueue("a.pdf").result, str)
+    assert_type(analyse.enqueue("a.pdf").result, dict[str, Any])
+    assert_type((await analyse.aenqueue("a.pdf")).result, dict[str, Any])
+    assert_type((await plain.aenqueue("a.pdf")).result, Report)
+    assert_type(plain.using(key=Key("k")).enqueue("a.pdf").result, Report)
+    assert_type(nothing.enqueue().result, None)
+    assert_type(anything.enqueue("a", 1).result, int)
+    assert_type(read_earlier.result, Any)
+    assert_type(client.wait("id").result, Any)
 
 
 def many() -> list[str]:

@@ -38,6 +38,8 @@ crunch.enqueue("1, 2")                            # the type of a list
 crunch.enqueue([1.0, "2"])                        # of a list's item
 anything.enqueue("a", "b")                        # after a first argument that may be anything
 wrong: str = plain("a.pdf")                       # what calling it returns
+wrong_result: str = plain.enqueue("a.pdf").result  # F26: what its job's result is
+wrong_later: str = app.wait(plain.enqueue("a.pdf")).result  # and after it was waited for
 also_wrong: Job = analyse.aenqueue("a.pdf")       # a forgotten await
 app.enqueue_many([1, 2, 3])                       # things that are no jobs
 app.finish("lease")                               # a lease that is none

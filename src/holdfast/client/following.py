@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from contextlib import aclosing
 from enum import Enum
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar, overload
 
 from holdfast.client.held_slot import HeldSlot
 from holdfast.client.part import ClientPart, id_of
@@ -26,6 +26,7 @@ from holdfast.store import browse
 from holdfast.store.feed import Cursor, cursor_of, feed_begin, feed_check, feed_end, feed_page
 from holdfast.store.op import Moment, Op, Operation
 
+R = TypeVar("R")
 T = TypeVar("T")
 RETRY_SECONDS: Final = (0.05, 2.0)
 _chance: Final = random.SystemRandom()  # the program may have seeded the common one for itself
@@ -101,6 +102,10 @@ class Following(ClientPart):
             async for event in events:
                 yield event
 
+    @overload
+    def wait(self, id: Job[R], timeout: Duration | None = None) -> Job[R]: ...
+    @overload
+    def wait(self, id: str, timeout: Duration | None = None) -> Job: ...
     def wait(self, id: str | Job, timeout: Duration | None = None) -> Job:
         """The job, once it has ended; `TimeoutError` if that takes longer than `timeout`.
 
@@ -121,6 +126,10 @@ class Following(ClientPart):
         finally:
             self._feed.leave(follower)
 
+    @overload
+    async def await_(self, id: Job[R], timeout: Duration | None = None) -> Job[R]: ...  # noqa: ASYNC109 (as its twin)
+    @overload
+    async def await_(self, id: str, timeout: Duration | None = None) -> Job: ...  # noqa: ASYNC109 (as its twin)
     async def await_(self, id: str | Job, timeout: Duration | None = None) -> Job:  # noqa: ASYNC109 (as its twin)
         """The async twin of `wait`; `await` itself is a keyword."""
         self._check_outside("await_()")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from holdfast.client.part import ClientPart, id_of
 from holdfast.domain.job import Job
@@ -17,13 +17,23 @@ from holdfast.store import browse, meters, queues, workers
 from holdfast.store.op import Operation
 from holdfast.task import Task
 
+R = TypeVar("R")
+
 
 class Reading(ClientPart):
+    @overload
+    def get(self, id: Job[R]) -> Job[R] | None: ...
+    @overload
+    def get(self, id: str) -> Job | None: ...
     def get(self, id: str | Job) -> Job | None:
         """The job as it is now, or None. Of one that was pruned while its key lives on: how it ended (`job.pruned`)."""
         wanted = id_of(id)
         return self._database.read(lambda _: browse.get(wanted, self._registry.decoders))
 
+    @overload
+    async def aget(self, id: Job[R]) -> Job[R] | None: ...
+    @overload
+    async def aget(self, id: str) -> Job | None: ...
     async def aget(self, id: str | Job) -> Job | None:
         """The async twin of `get`."""
         wanted = id_of(id)

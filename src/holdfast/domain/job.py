@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, cast
 
 import msgspec
 
@@ -17,6 +17,15 @@ from holdfast.domain.secret import marks_of, redact, secrets_in
 from holdfast.domain.states import FINAL, State
 from holdfast.domain.text import show
 from holdfast.errors import SettingError
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    R_co = TypeVar("R_co", default=Any, covariant=True)  # checkers know it without the package: plain `Job` is `Job[Any]`
+else:
+    from typing import TypeVar
+
+    R_co = TypeVar("R_co", covariant=True)
 
 _OURS = re.compile(r"[0-9a-f]{32}")
 _CALLERS = re.compile(rf"[A-Za-z0-9_.:@/+=-]{{1,{ID_CHARS_MAX}}}")
@@ -137,8 +146,11 @@ class Attempt(msgspec.Struct, frozen=True):
     """From the task's own code on; empty if there is none."""
 
 
-class Job(msgspec.Struct, kw_only=True, eq=False):
-    """A job, as it was when it was read. It does not change by itself: `app.get(job.id)` reads it again."""
+class Job(msgspec.Struct, Generic[R_co], kw_only=True, eq=False):
+    """A job, as it was when it was read. It does not change by itself: `app.get(job)` reads it again.
+
+    For type checkers `Job[R]` is the job of a task that returns R.
+    """
 
     id: str
     """Its name in the store: chosen with `using(id=...)`, else 32 hex digits."""
@@ -209,9 +221,9 @@ class Job(msgspec.Struct, kw_only=True, eq=False):
         return self._decoders.arguments(self.task)(self.arguments_json)
 
     @property
-    def result(self) -> Any:
+    def result(self) -> R_co:
         """What the task returned, typed by its annotation; None before it has succeeded."""
-        return None if self.result_json is None else self._decoders.result(self.task)(self.result_json)
+        return cast("R_co", None if self.result_json is None else self._decoders.result(self.task)(self.result_json))
 
     @property
     def shown_arguments(self) -> Any:
