@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import stat
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -88,6 +89,47 @@ def test_m5_nothing_is_acknowledged_into_a_log_that_was_deleted(app: Holdfast, p
     path.with_name("jobs.db-wal").unlink()
     with pytest.raises(StoreUnavailable, match="deleted or replaced"):
         enqueue(app)
+
+
+@pytest.mark.parametrize("gone", ["jobs.db", "jobs.db-wal"])
+def test_m5_one_look_at_a_directory_that_has_long_been_the_same_is_enough(app: Holdfast, path: Path, gone: str) -> None:
+    enqueue(app)
+    os.utime(path.parent, (1, 1))
+    enqueue(app)
+    enqueue(app)
+    path.with_name(gone).unlink()
+    with pytest.raises(StoreUnavailable, match="deleted or replaced"):
+        enqueue(app)
+
+
+def test_m5_a_directory_whose_stamp_may_not_move_is_not_trusted(app: Holdfast, path: Path) -> None:
+    """As on a file system that counts in seconds, or where the clock was set back."""
+    enqueue(app)
+    later = time.time() + 60
+    os.utime(path.parent, (later, later))
+    enqueue(app)
+    path.unlink()
+    os.utime(path.parent, (later, later))
+    with pytest.raises(StoreUnavailable, match="deleted or replaced"):
+        enqueue(app)
+
+
+def test_m5_a_link_that_leads_to_another_file_is_noticed(path: Path) -> None:
+    there, elsewhere = path.parent / "there", path.parent / "elsewhere"
+    for directory in (there, elsewhere):
+        directory.mkdir()
+    path.symlink_to(there / "jobs.db")
+    with Holdfast(f"sqlite:///{path}") as app:
+        app.task(name="double")(double)
+        enqueue(app)
+        for directory in (path.parent, there):
+            os.utime(directory, (1, 1))
+        enqueue(app)
+        path.unlink()
+        path.symlink_to(elsewhere / "jobs.db")
+        os.utime(path.parent, (1, 1))
+        with pytest.raises(StoreUnavailable, match="deleted or replaced"):
+            enqueue(app)
 
 
 def test_m5_every_caller_of_a_shared_commit_is_refused(app: Holdfast, path: Path) -> None:

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from holdfast.store.op import Probed, Row, Statement, drive
 from holdfast.store.sql import load
-from holdfast.store.sqlite.file import FileId
+from holdfast.store.sqlite.file import FileId, Stamp
 from holdfast.store.sqlite.schema import PACKAGE
 from holdfast.store.sqlite.steps import STEPS
 from holdfast.store.sqlite.wake import Watcher
@@ -37,6 +37,8 @@ class Connection:
         self.raw, self.file = raw, file
         self.log: FileId | None = None
         """The log of its first commit."""
+        self.stamp: Stamp | None = None
+        """That of the directory when both were last seen to be in place, if it was settled."""
         self._sql = load(PACKAGE)
         self._probed = probed
         self.text_written = 0

@@ -27,7 +27,7 @@ from holdfast.store.pool import Pool, Threads
 from holdfast.store.sqlite.caller import caller_transaction
 from holdfast.store.sqlite.connection import Connection, StoreWatcher, connect, is_busy, patiently
 from holdfast.store.sqlite.errors import explain
-from holdfast.store.sqlite.file import FileId, check_file, create_private, file_id, is_open_here
+from holdfast.store.sqlite.file import FileId, check_file, create_private, file_id, is_open_here, is_settled, stamp_of
 from holdfast.store.sqlite.schema import PACKAGE, apply_pending, version_of
 
 log = logging.getLogger("holdfast.store")
@@ -79,7 +79,7 @@ class SqliteStore(ForkAware):
         self._logged_bytes = 0
         self._file: FileId | None = None
         """The file whose layout was brought up to date."""
-        self._log = ""
+        self._log = self._directory = ""
         self._forking = ExitStack()
 
     # Forking
@@ -259,11 +259,15 @@ class SqliteStore(ForkAware):
 
     def _check_file(self, connection: Connection) -> None:
         """After a commit, before it is acknowledged: SQLite goes on writing to a file or a log that was deleted or replaced."""
+        stamp = stamp_of(self._directory)
+        if stamp is not None and stamp == connection.stamp:
+            return
         log = file_id(self._log)
         connection.log = connection.log or log
         if connection.log != log or not self._is_current(connection):
             self._drop(connection)
             raise StoreUnavailable(f"{self.path} or its log was deleted or replaced, and this write with it; try again")
+        connection.stamp = stamp if stamp is not None and is_settled(stamp) else None
 
     def _is_current(self, connection: Connection) -> bool:
         return connection.file == file_id(self.path)
@@ -397,7 +401,9 @@ class SqliteStore(ForkAware):
     def _prepare(self) -> list[Migration]:
         check_file(self.path)
         create_private(self.path)
-        file, self._log = file_id(self.path), os.path.realpath(self.path) + "-wal"
+        file, resolved = file_id(self.path), os.path.realpath(self.path)
+        self._log = f"{resolved}-wal"
+        self._directory = os.path.dirname(resolved) if resolved == self.path else ""  # a link can change in any directory
         with self._explained(), closing(self._connect()) as connection:
             self._patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
             applied = self._migrate(connection)

@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterable
 from typing import Final
 
@@ -34,6 +35,13 @@ _creating = threading.Lock()
 
 FileId = tuple[int, int]
 """Device and inode."""
+Stamp = tuple[int, int, int]
+"""Of a directory: device, inode, and when a file in it was last created, renamed or deleted."""
+
+STAMP_STEP_NS: Final = 100_000_000
+"""More than the kernel's clock for stamps is behind, and than its steps: 10 ms."""
+STAMP_STEP_WHOLE_NS: Final = 3_000_000_000
+"""The same for file systems whose stamps are whole seconds, or every second one."""
 
 
 def _forget_lock_after_fork() -> None:
@@ -152,6 +160,21 @@ def file_id(path: str) -> FileId | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
+
+
+def stamp_of(directory: str) -> Stamp | None:
+    """While a settled stamp stays the same, no file of the directory is deleted or replaced. None: there is no directory."""
+    try:
+        status = os.stat(directory)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_mtime_ns
+
+
+def is_settled(stamp: Stamp) -> bool:
+    """Whether any later change gives another stamp. If the clock was set back it may be long before this holds."""
+    changed = stamp[2]
+    return time.time_ns() - changed > (STAMP_STEP_NS if changed % 1_000_000_000 else STAMP_STEP_WHOLE_NS)
 
 
 def is_open_here(path: str) -> bool:
