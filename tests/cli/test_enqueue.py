@@ -8,6 +8,7 @@ import pytest
 
 from holdfast import Holdfast
 from tests.cli.conftest import Run, assert_one_line, start
+from tests.until import until
 
 
 def test_prints_the_id_first(cli: Run, app: Holdfast) -> None:
@@ -88,9 +89,10 @@ def test_a_mistake_is_one_line_and_nothing_is_written(
     assert not (here / "jobs.db").exists()
 
 
-def test_wait_follows_the_job_to_its_end(here: Path) -> None:
+def test_wait_follows_the_job_to_its_end(here: Path, app: Holdfast) -> None:
     with start("worker", "tasks", here=here) as worker:
         try:
+            until(app.workers, "the worker has registered")
             with start("enqueue", "tasks", "add", "first=2", "--wait", here=here) as waiter:
                 out, err = waiter.communicate(timeout=60)
             assert (waiter.returncode, err) == (0, "")
