@@ -10,7 +10,7 @@ from holdfast.client.bulk import AsyncBulkWriter, BulkWriter
 from holdfast.client.part import ClientPart
 from holdfast.domain import codec
 from holdfast.domain.bounds import BATCH_BYTES_MAX, ENQUEUE_BATCH_MAX
-from holdfast.domain.job import Job, NewJob, callback_status, moment_of
+from holdfast.domain.job import Job, NewJob, Options, callback_status, moment_of
 from holdfast.domain.states import State
 from holdfast.domain.text import show
 from holdfast.errors import QueueFull, SettingError
@@ -121,29 +121,27 @@ class Enqueueing(ClientPart):
         return self._new(job, accepted)
 
     def _new(self, job: NewJob, accepted: Accepted) -> Job:
-        options, now = job.options, accepted.created_at
-        run_after = options.run_after(now)
-        return Job(
+        options = job.options
+        new = Job(
             id=accepted.id(0),
             task=options.task,
             queue=options.queue,
-            state=State.READY if run_after is None else State.SCHEDULED,
+            state=State.READY,
             priority=options.priority,
             attempt=0,
             attempts_max=options.attempts,
             token=0,
             arguments_json=job.arguments,
-            key=None if options.key is None else options.key.parts,
-            tags=options.tags,
-            meta={} if options.meta is None else _as_dict(options.meta),
             parent=options.parent,
-            callback=options.callback,
-            callback_status=callback_status(options.callback, None),
-            created_at=moment_of(now),
-            run_after=None if run_after is None else moment_of(run_after),
+            created_at=moment_of(accepted.created_at),
             created=True,
             _decoders=self._registry.decoders,
         )
+        if options.meta is not None:
+            new.meta = _as_dict(options.meta)
+        if not options.is_simple:
+            _fill(new, options, accepted.created_at)
+        return new
 
     def _load(self, ids: Sequence[str]) -> dict[str, Job]:
         return self._database.read(lambda _: browse.jobs_by_id(ids, self._registry.decoders))
@@ -199,6 +197,16 @@ def refuse(job: object) -> None:
     if type(job) is not NewJob:
         raise SettingError(f"{show(job)} is no job to be enqueued; make one with task.bind(...), or use task.enqueue(...)")
     refuse_while_importing("enqueues")
+
+
+def _fill(new: Job, options: Options, now: int) -> None:
+    """What a simple job does not have."""
+    run_after = options.run_after(now)
+    if run_after is not None:
+        new.state, new.run_after = State.SCHEDULED, moment_of(run_after)
+    if options.key is not None:
+        new.key = options.key.parts
+    new.tags, new.callback, new.callback_status = options.tags, options.callback, callback_status(options.callback, None)
 
 
 def _as_dict(text: str) -> dict[str, Any]:
