@@ -23,14 +23,17 @@ class Memory(msgspec.Struct, frozen=True):
 
     ended_at: int = 0
     """When a run ended last."""
-    next_at: tuple[int, ...] = ()
-    """By rate: when the next start would be due if starts came evenly."""
+    next_at: dict[int, int] = {}
+    """By the interval of a rate: when the next start would be due if starts came evenly. So a rate keeps its own, whatever other
+    rates come and go."""
     failed: tuple[int, ...] = ()
     """The jobs whose runs failed since the last success, each once, the last few."""
     opened: int = 0
     """How often the breaker has opened since the last success."""
     open_until: int = 0
     """0: closed. After this time one job may be tried."""
+    open_for: int = 0
+    """How long that was to be, in microseconds."""
     probe: int | None = None
     """The job that is being tried."""
 
@@ -78,9 +81,7 @@ class Flow:
             return False
         memory = self.memory
         probe = seq if memory.open_until else None
-        next_at = tuple(
-            max(self.now, at) + rate.interval for rate, at in zip(self.limits.rates, memory.next_at, strict=True)
-        )  # fmt: skip
+        next_at = {interval: max(self.now, at) + interval for interval, at in memory.next_at.items()}
         self.memory = msgspec.structs.replace(memory, next_at=next_at, probe=probe)
         self.running += 1
         return True
@@ -97,7 +98,8 @@ class Flow:
     def _stopped(self) -> Block | None:
         if self.memory.open_until > self.now:
             return Block("breaker", self.memory.open_until)
-        return Block("probe", NEVER) if self.memory.probe is not None else None
+        # If nothing runs, the job that was tried has ended, whatever became of it.
+        return Block("probe", NEVER) if self.memory.probe is not None and self.running else None
 
     def _full(self) -> Block | None:
         most = self.limits.concurrency
@@ -108,8 +110,8 @@ class Flow:
         return Block("gap", until) if self.limits.gap and until > self.now else None
 
     def _too_fast(self) -> Iterable[Block]:
-        for rate, at in zip(self.limits.rates, self.memory.next_at, strict=True):
-            until = at - (rate.at_once - 1) * rate.interval
+        for rate in self.limits.rates:
+            until = self.memory.next_at[rate.interval] - (rate.at_once - 1) * rate.interval
             if until > self.now:
                 yield Block("rate", until)
 
@@ -121,36 +123,45 @@ class Flow:
             self.memory = self._after(each)
 
     def _after(self, end: End) -> Memory:
-        memory = msgspec.structs.replace(self.memory, ended_at=max(self.memory.ended_at, min(end.at, self.now)))
-        if end.kind in SUCCESSES:
-            return msgspec.structs.replace(memory, failed=(), opened=0, open_until=0, probe=None)
-        probe = None if memory.probe == end.seq else memory.probe
-        memory = msgspec.structs.replace(memory, probe=probe)
+        at = min(end.at, self.now)
+        tried, is_open = self.memory.probe == end.seq, self.memory.open_until > 0
+        memory = msgspec.structs.replace(
+            self.memory, ended_at=max(self.memory.ended_at, at), probe=None if tried else self.memory.probe
+        )
         if end.stops:
-            until = max(memory.open_until, end.at + end.stops)
-            return msgspec.structs.replace(memory, open_until=until)
-        return self._after_failure(memory, end) if end.kind in FAILURES and self.limits.breaker is not None else memory
-
-    def _after_failure(self, memory: Memory, end: End) -> Memory:
-        breaker = self.limits.breaker
-        assert breaker is not None
-        failed = (*(seq for seq in memory.failed if seq != end.seq), end.seq)[-breaker.after :]
-        memory = msgspec.structs.replace(memory, failed=failed)
-        tried = self.memory.probe == end.seq
-        if not tried and (memory.open_until or len(failed) < breaker.after):
+            until = max(memory.open_until, at + end.stops)
+            return msgspec.structs.replace(memory, open_until=until, open_for=max(memory.open_for, end.stops))
+        if is_open and not tried:
             return memory  # a run that began before it opened says nothing new
-        opened = memory.opened + 1
-        return msgspec.structs.replace(memory, opened=opened, open_until=end.at + breaker.pause(opened))
+        if end.kind in SUCCESSES:
+            return msgspec.structs.replace(memory, failed=(), opened=0, open_until=0, open_for=0)
+        return self._after_failure(memory, end.seq, at, tried) if end.kind in FAILURES else memory
+
+    def _after_failure(self, memory: Memory, seq: int, at: int, tried: bool) -> Memory:
+        breaker = self.limits.breaker
+        if breaker is None:
+            return memory
+        failed = (*(other for other in memory.failed if other != seq), seq)[-breaker.after :]
+        if not tried and len(failed) < breaker.after:
+            return msgspec.structs.replace(memory, failed=failed)
+        pause = breaker.pause(memory.opened + 1)
+        return msgspec.structs.replace(memory, failed=failed, opened=memory.opened + 1, open_until=at + pause, open_for=pause)
 
 
 def _healed(memory: Memory, limits: Limits, now: int) -> Memory:
-    """Whatever was stored: other rates than now, or times beyond what these limits could have set (the clock was set back)."""
-    next_at = tuple(
-        min(memory.next_at[index] if index < len(memory.next_at) else 0, _latest(rate, now))
-        for index, rate in enumerate(limits.rates)
+    """Whatever was stored: other limits than now, or times beyond what they could have set (the clock was set back)."""
+    if limits.breaker is None and memory.opened:  # it was taken away while it was open
+        memory = msgspec.structs.replace(memory, failed=(), opened=0, open_until=0, open_for=0, probe=None)
+    return msgspec.structs.replace(
+        memory,
+        next_at=dict(_next_at(memory, limits.rates, now)),
+        ended_at=min(memory.ended_at, now),
+        open_until=min(memory.open_until, now + memory.open_for),
     )
-    return msgspec.structs.replace(memory, next_at=next_at, ended_at=min(memory.ended_at, now))
 
 
-def _latest(rate: Rate, now: int) -> int:
-    return now + rate.at_once * rate.interval
+def _next_at(memory: Memory, rates: Iterable[Rate], now: int) -> Iterable[tuple[int, int]]:
+    """A rate that is new begins where the others are, so that to change a rate gives no start away."""
+    others = max(memory.next_at.values(), default=0)
+    for rate in rates:
+        yield rate.interval, min(memory.next_at.get(rate.interval, others), now + rate.at_once * rate.interval)
