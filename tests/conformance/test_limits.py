@@ -207,6 +207,30 @@ def test_b2_retry_after_for_the_whole_queue_lets_one_job_through_first(store: Wo
     assert len(leases(store)) == 4
 
 
+def test_b2_a_run_that_began_before_the_stop_does_not_end_it(store: World) -> None:
+    enqueue(store, 4)
+    first, second = store.claim(), store.claim()
+    store.app.fail(first, RetryAfter(30, "429", whole_queue=True))
+    store.clock.advance(1)
+    store.app.finish(second, 1)
+    assert leases(store) == []
+    store.clock.advance(29)
+    assert len(leases(store)) == 1
+
+
+def test_b4_a_job_that_was_tried_and_then_deleted_leaves_the_queue_neither_shut_nor_without_its_gap(store: World) -> None:
+    store.app.queue("default", gap=5, breaker=Breaker(after=1, base=15))
+    enqueue(store, 4)
+    store.app.fail(store.claim(), "broken")
+    store.clock.advance(15)
+    (probe,) = leases(store)
+    store.app.cancel(probe.job.id)
+    store.app.delete(probe.job.id)
+    assert leases(store) == []
+    store.clock.advance(5)
+    assert len(leases(store)) == 1
+
+
 def test_p1_a_pause_ends_by_resume_or_by_its_time_and_by_nothing_else(store: World) -> None:
     enqueue(store, 3)
     store.app.pause("default", reason="upstream is down", actor="kim")

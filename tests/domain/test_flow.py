@@ -96,9 +96,7 @@ def test_a_queue_without_limits_lets_everything_start() -> None:
         ),
     ],
 )
-def test_every_reason_is_listed(
-    limits: Limits, pause: Pause | None, memory: Memory, running: int, blocks: list[Block]
-) -> None:
+def test_every_reason_is_listed(limits: Limits, pause: Pause | None, memory: Memory, running: int, blocks: list[Block]) -> None:
     flow = Flow(limits, memory, NOW, running, pause)
     assert flow.blocks() == blocks
     assert flow.closed_until == max((block.until for block in blocks), default=0)

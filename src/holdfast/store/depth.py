@@ -38,8 +38,9 @@ class Depth:
     def room(self, wanted: int) -> Op[int]:
         """For how many of so many jobs there is room."""
         if self.jobs + wanted > self.max_depth:
-            self.jobs = (yield Statement("count_depth", {"queue": self.queue, "limit": self.max_depth}))[0][0]
+            # In this order: what comes back in between is then counted twice, and not left out.
             yield Statement("drop_returned", {"queue": self.queue})
+            self.jobs = (yield Statement("count_depth", {"queue": self.queue, "limit": self.max_depth}))[0][0]
         return min(wanted, max(0, self.max_depth - self.jobs))
 
     def keep(self) -> Op[None]:

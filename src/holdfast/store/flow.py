@@ -58,11 +58,12 @@ def lock(moment: Moment, queues: Iterable[str]) -> Op[Flows]:
     for name, *_, changed_at in rows:
         if moment.now - changed_at < SETTLING_MICROS:
             yield Statement("flag_running", {"queue": name})
-    asked = {"queues": json_of([row[0] for row in rows])}
-    ended, running = yield [Statement("ended_runs", asked), Statement("running_in_queues", asked)]
-    flows = {row[0]: flow_of(moment.now, row, dict(running).get(row[0], 0)) for row in rows}
+    found = yield Statement("queue_runs", {"queues": json_of([row[0] for row in rows])})
+    ended = [row for row in found if row[0] is not None]
+    running = {queue: count for id, queue, count, *_ in found if id is None}
+    flows = {row[0]: flow_of(moment.now, row, running.get(row[0], 0)) for row in rows}
     for name, flow in flows.items():
-        flow.end(_end(row) for row in ended if row[1] == name and row[3] is not None)
+        flow.end(_end(row, moment.now) for row in ended if row[1] == name)
     return Flows(flows, [row[0] for row in ended], busy=len(rows) < len(names))
 
 
@@ -80,6 +81,8 @@ def flow_of(now: int, row: Row, running: int) -> Flow:
     return Flow(limits_of(declared, live), Memory() if memory is None else _decode_memory(memory), now, running, pause)
 
 
-def _end(row: Row) -> End:
+def _end(row: Row, now: int) -> End:
     _, _, seq, kind, at, data = row
+    if kind is None:  # the job is gone: all that is known is that a run of it has ended
+        return End(seq, "", now)
     return End(seq, kind, at, 0 if data is None else int(_decode_stops(data).stops_seconds * 1e6))
