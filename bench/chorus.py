@@ -60,7 +60,7 @@ class Commits:
         if what == "committed":
             now = monotonic_ns()
             for context in list(self.contexts):
-                for report in context.in_flight:
+                for report in context._in_flight:
                     if report.written:
                         self._note(report.events, now)
 

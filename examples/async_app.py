@@ -36,7 +36,7 @@ async def main() -> None:
     print(f"the same job: {again.id == job.id}, created: {again.created}")
 
     await watch(job.id)
-    done = await app.await_(job.id, timeout=30)
+    done = await app.await_job(job.id, timeout=30)
     print(f"{done.state}: {done.result}")
 
     worker.stop()

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import difflib
 import inspect
+import os
+import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import holdfast
 from holdfast import Client, Context, Holdfast, HoldfastError, Task, Worker, errors
+from holdfast.batch import Ids
+from holdfast.worker.context import Detached
 
 PUBLIC = [
     "ApiKey", "AsyncBatch", "Attempt", "Batch", "Breaker", "Cancelled", "Changed", "Client", "Conflict", "Context",
@@ -26,14 +34,64 @@ CLIENT = [
     "find", "finish", "get", "jobs", "keys", "meters", "pause", "prune", "queue_changes", "queues", "redeliver", "release",
     "renew", "reset_queue", "resume", "retry", "revoke_key", "skip", "stats", "wait", "workers",
 ]  # fmt: skip
-TWINS = {"wait": "await_"}
+TWINS = {"wait": "await_job"}
 """`await` is a keyword."""
+FACE = Path(__file__).parent / "public_face.txt"
+"""Every public signature, reviewed: what is new or changed there is so on purpose."""
 
 
 def test_the_public_names_are_exactly_these() -> None:
     assert holdfast.__all__ == PUBLIC
     for name in PUBLIC:
         assert getattr(holdfast, name).__name__ == name
+
+
+def face() -> str:
+    return "".join(f"{line}\n" for name in PUBLIC for line in face_of(name, getattr(holdfast, name)))
+
+
+def face_of(name: str, thing: Any) -> Iterator[str]:
+    """Its own signature and those of what it has, without what another public class gives it and without async twins."""
+    if not inspect.isclass(thing):
+        yield f"{name}{signature_of(thing)}"
+    elif issubclass(thing, Enum):
+        yield f"{name}: {', '.join(thing)}"
+    else:
+        has_own = not issubclass(thing, Exception) or inspect.isfunction(thing.__init__)
+        yield f"{name}{signature_of(thing) if has_own else '(*args)'}"
+        twins = {TWINS.get(each, f"a{each}") for each in dir(thing)}
+        inherited = {
+            each for base in thing.__mro__[1:] if base.__name__ in PUBLIC or base in Sequence.__mro__ for each in dir(base)
+        }
+        for each in sorted(set(dir(thing)) - twins - inherited):
+            member = inspect.getattr_static(thing, each)
+            if not each.startswith("_") and inspect.isfunction(member):
+                yield f"  .{each}{signature_of(member)}"
+            elif not each.startswith("_") and isinstance(member, property) and member.fget is not None:
+                yield f"  .{each}{signature_of(member.fget).removeprefix('(self)')}"
+
+
+def signature_of(thing: Callable[..., Any]) -> str:
+    """As it is written: no quotes around annotations, no addresses."""
+    plain = re.sub(
+        r"(: |-> )([\'\"])(.*?)\2(?=[ ,)]|$)", r"\1\3", re.sub(r"<(\w+\.\w+): .*?>", r"\1", str(inspect.signature(thing)))
+    )
+    return re.sub(r" at 0x[0-9a-f]+", "", plain)
+
+
+def test_f27_the_public_signatures_are_exactly_these() -> None:
+    if os.environ.get("HOLDFAST_TESTS_WRITE_FACE"):
+        FACE.write_text(face(), encoding="utf-8")
+    changes = "\n".join(
+        difflib.unified_diff(FACE.read_text(encoding="utf-8").splitlines(), face().splitlines(), n=0, lineterm="")
+    )
+    assert not changes, f"if this is meant, run the test with HOLDFAST_TESTS_WRITE_FACE=1 and review the file:\n{changes}"
+
+
+@pytest.mark.parametrize("name", ["take", "relay", "in_flight", "waiting_bytes"])
+def test_f27_what_is_for_the_worker_is_not_in_completion(name: str) -> None:
+    assert name not in dir(Context(Detached(lambda: None), token=0, progress={}, meter={}))  # type: ignore[arg-type, return-value]
+    assert not hasattr(Ids, "add")
 
 
 def test_the_package_re_exports_and_does_nothing_else() -> None:

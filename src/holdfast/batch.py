@@ -21,7 +21,7 @@ class Ids(Sequence[str]):
         self._starts: list[int] = []
         self._count = 0
 
-    def add(self, accepted: Accepted) -> None:
+    def _add(self, accepted: Accepted) -> None:
         self._starts.append(self._count)
         self._chunks.append(accepted)
         self._count += accepted.count

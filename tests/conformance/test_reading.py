@@ -159,7 +159,7 @@ def test_async_waiting_and_following_end_with_the_job(store: World) -> None:
         async def follow() -> list[str]:
             return [event.kind async for event in store.app.aevents(job.id, follow=True)]
 
-        following, waiting = asyncio.create_task(follow()), asyncio.create_task(store.app.await_(job.id, timeout=30))
+        following, waiting = asyncio.create_task(follow()), asyncio.create_task(store.app.await_job(job.id, timeout=30))
         lease = await store.app.aclaim()
         assert lease is not None
         await store.app.afinish(lease, 2)
@@ -174,7 +174,7 @@ def test_waiting_gives_up_when_the_time_is_over(store: World) -> None:
     with pytest.raises(TimeoutError, match="still ready"):
         store.app.wait(job.id, timeout=0)
     with pytest.raises(TimeoutError, match="still ready"):
-        asyncio.run(store.app.await_(job.id, timeout=0.001))
+        asyncio.run(store.app.await_job(job.id, timeout=0.001))
 
 
 def test_a_job_tells_its_handle(store: World) -> None:

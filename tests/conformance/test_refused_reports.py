@@ -131,8 +131,8 @@ def test_h2_events_beyond_all_memory_are_refused_where_they_are_emitted() -> Non
         context.emit("chunk", "x" * 60_000)
     with pytest.raises(PayloadError, match="faster than the database takes them, and 64 MB of them wait; emit less"):
         context.emit("chunk", "x" * 60_000)
-    assert context.waiting_bytes <= EVENTS_WAITING_BYTES_MAX
-    assert len(context.take(bytes_max=FILING_BYTES_MAX).events) == FILING_BYTES_MAX // 60_002
+    assert context._waiting_bytes <= EVENTS_WAITING_BYTES_MAX
+    assert len(context._take(bytes_max=FILING_BYTES_MAX).events) == FILING_BYTES_MAX // 60_002
     context.emit("chunk", "x" * 60_000)
 
 

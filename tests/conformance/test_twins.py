@@ -10,7 +10,7 @@ import pytest
 from holdfast import Client, JobNotFound, State
 from tests.conformance.world import World
 
-TWINS = {"wait": "await_"}
+TWINS = {"wait": "await_job"}
 SYNC_ONLY = {"on", "queue"}
 """`on` does no I/O: it gives back a client that has both kinds."""
 
@@ -56,7 +56,7 @@ def test_a_job_lives_its_whole_life_in_async_code(store: World) -> None:
         assert renewed.expires_at == store.clock.moment + (lease.expires_at - store.clock.moment)
         done = await app.afinish(lease, 5, meter={"tokens": 2})
         assert (done.state, done.result, done.meter) == (State.SUCCEEDED, 5, {"tokens": 2.0})
-        assert (await app.await_(job.id, timeout=1)).result == 5
+        assert (await app.await_job(job.id, timeout=1)).result == 5
         assert [event.kind async for event in app.aevents(job.id, follow=True)] == ["enqueued", "started", "succeeded"]
         assert await app.astats() == {"add": {"succeeded": 1}}
 
@@ -107,7 +107,7 @@ def test_async_verbs_raise_what_their_twins_raise(store: World) -> None:
             with pytest.raises(JobNotFound):
                 await verb("nobody")
         with pytest.raises(JobNotFound):
-            await store.app.await_("nobody")
+            await store.app.await_job("nobody")
         with pytest.raises(JobNotFound):
             [event async for event in store.app.aevents("nobody")]
 

@@ -522,7 +522,7 @@ def test_an_orphan_of_a_killed_process_is_picked_up_by_a_living_one(driver: str,
             worker = app.worker(concurrency=1)
             thread = threading.Thread(target=worker.run)
             thread.start()
-            done = await app.await_(job.id, timeout=30)
+            done = await app.await_job(job.id, timeout=30)
             worker.stop()
             await asyncio.to_thread(thread.join, 30)
             assert (done.state, done.attempt) == ("succeeded", 2)

@@ -340,7 +340,7 @@ def test_a_second_process_does_not_re_queue_what_the_first_is_running(app: Holdf
                 states = await asyncio.to_thread(run_there, holdfast_url, SECOND)
                 assert states == [["running", None]]
                 over.set()
-                done = await live.await_(job.id, timeout=30)
+                done = await live.await_job(job.id, timeout=30)
                 worker.stop()
             assert (done.result, done.attempt) == ("sent", 1)
             assert [event.kind async for event in live.aevents(job.id)] == ["enqueued", "started", "succeeded"]

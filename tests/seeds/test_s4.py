@@ -76,7 +76,7 @@ def test_it_starts_with_the_web_application_in_its_own_event_loop(holdfast_url: 
             worker = app.worker(concurrency=1)
             working = asyncio.create_task(worker.arun())
             job = await analyse.aenqueue("a.pdf")
-            done = await app.await_(job.id, timeout=30)
+            done = await app.await_job(job.id, timeout=30)
             worker.stop()
             await working
             assert loops == [asyncio.get_running_loop()]

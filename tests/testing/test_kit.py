@@ -113,7 +113,7 @@ def test_it_can_be_awaited(holdfast_app: Holdfast, holdfast_clock: ManualClock) 
     async def both() -> Job:
         job = await double.using(run_after=5).aenqueue(4)
         await arun_to_empty(holdfast_app, holdfast_clock)
-        return await holdfast_app.await_(job.id, timeout=0)
+        return await holdfast_app.await_job(job.id, timeout=0)
 
     assert asyncio.run(both()).result == 8
 

@@ -156,7 +156,7 @@ async def results(client: Client, read_earlier: Job) -> None:
     job = plain.enqueue("a.pdf")
     assert_type(job.result, Report)
     assert_type(client.wait(job, timeout=10).result, Report)
-    assert_type((await client.await_(job)).result, Report)
+    assert_type((await client.await_job(job)).result, Report)
     for again in (client.get(job), await client.aget(job)):
         assert again is not None
         assert_type(again.result, Report)
@@ -238,7 +238,7 @@ async def aread(client: Client) -> None:
     assert_type(await client.astats(), dict[str, dict[str, int]])
     async for event in client.aevents("id"):
         assert_type(event, Event)
-    assert_type(await client.await_("id", timeout=timedelta(seconds=3)), Job)
+    assert_type(await client.await_job("id", timeout=timedelta(seconds=3)), Job)
     assert_type(await client.acancel("id"), Job)
     assert_type(await client.aretry("id"), Job)
     assert_type(await client.askip("id", "no"), Job)

@@ -124,14 +124,14 @@ def test_what_is_started_twice_runs_once_until_the_last_one_leaves(app: Holdfast
         async with lifespan(app, name="first"):
             async with lifespan(app, name="second"), lifespan(app, name="third"):
                 job = await app.task_named("add").aenqueue(1)
-                assert (await app.await_(job.id, timeout=PATIENCE)).result == 2
+                assert (await app.await_job(job.id, timeout=PATIENCE)).result == 2
                 assert [row[1] for row in app.store.read(lambda _: _workers())] == ["first"]
             job = await app.task_named("add").aenqueue(2)
-            assert (await app.await_(job.id, timeout=PATIENCE)).result == 3
+            assert (await app.await_job(job.id, timeout=PATIENCE)).result == 3
         assert app.store.read(lambda _: _workers()) == []
         async with lifespan(app, name="again"):
             job = await app.task_named("add").aenqueue(3)
-            assert (await app.await_(job.id, timeout=PATIENCE)).result == 4
+            assert (await app.await_job(job.id, timeout=PATIENCE)).result == 4
 
     asyncio.run(life())
 
@@ -173,7 +173,7 @@ def test_a_worker_that_fails_is_started_again(app: Holdfast, monkeypatch: pytest
     async def life() -> None:
         async with lifespan(app):
             job = await app.task_named("add").aenqueue(1)
-            assert (await app.await_(job.id, timeout=PATIENCE)).result == 2
+            assert (await app.await_job(job.id, timeout=PATIENCE)).result == 2
 
     asyncio.run(life())
     assert "the disk is full" in caplog.text

@@ -29,7 +29,7 @@ def test_l6_a_job_that_waits_in_the_last_slot_for_another_is_warned_of(
 
     @app.task(name="loop")
     async def in_loop() -> int:
-        return int((await app.await_((await child.aenqueue()).id)).result)
+        return int((await app.await_job((await child.aenqueue()).id)).result)
 
     job = app.task_named(kind).enqueue()
     with working(app, concurrency=1), caplog.at_level(logging.WARNING, "holdfast.worker"):

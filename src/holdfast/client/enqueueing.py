@@ -166,7 +166,7 @@ def _all_of(accepted: Accepted, ids: Sequence[str] = ()) -> Accepted:
 
 def _keep_in(batch: Batch | AsyncBatch) -> Callable[[Accepted], None]:
     def keep(accepted: Accepted) -> None:
-        batch.ids.add(accepted)
+        batch.ids._add(accepted)
         _all_of(accepted, batch.ids)
 
     return keep

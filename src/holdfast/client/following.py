@@ -127,12 +127,12 @@ class Following(ClientPart):
             self._feed.leave(follower)
 
     @overload
-    async def await_(self, id: Job[R], timeout: Duration | None = None) -> Job[R]: ...  # noqa: ASYNC109 (as its twin)
+    async def await_job(self, id: Job[R], timeout: Duration | None = None) -> Job[R]: ...  # noqa: ASYNC109 (as its twin)
     @overload
-    async def await_(self, id: str, timeout: Duration | None = None) -> Job: ...  # noqa: ASYNC109 (as its twin)
-    async def await_(self, id: str | Job, timeout: Duration | None = None) -> Job:  # noqa: ASYNC109 (as its twin)
-        """The async twin of `wait`; `await` itself is a keyword."""
-        self._check_outside("await_()")
+    async def await_job(self, id: str, timeout: Duration | None = None) -> Job: ...  # noqa: ASYNC109 (as its twin)
+    async def await_job(self, id: str | Job, timeout: Duration | None = None) -> Job:  # noqa: ASYNC109 (as its twin)
+        """The async twin of `wait`, whose name would be a keyword."""
+        self._check_outside("await_job()")
         wanted, deadline = id_of(id), _deadline(timeout)
         seq, job = await self._database.aread(self._job(wanted))
         follower, held = LoopFollower(seq, job.event_count, silent=True), HeldSlot()

@@ -95,7 +95,7 @@ class ChildLink(Detached):
 
     def has_news(self, context: Context) -> None:
         with self._lock:  # what one thread took must not be overtaken by what another takes after it
-            gathered = context.take()
+            gathered = context._take()
             if gathered.events or gathered.progress or gathered.spent:
                 self._send("gathered", msgspec.to_builtins(gathered))
 

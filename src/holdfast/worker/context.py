@@ -43,6 +43,8 @@ class WorkerLink(Protocol):
 class Context:
     """`ctx`: the first parameter of a task that asks for it by annotation."""
 
+    # `_take`, `_relay`, `_in_flight` and `_waiting_bytes` are for the worker: an underscore keeps them out of completion.
+
     def __init__(self, link: WorkerLink, token: int, progress: dict[str, Any], meter: dict[str, float]) -> None:
         self._link = link
         self.token = token
@@ -52,10 +54,10 @@ class Context:
         self._progress, self._meter = progress, meter
         self._progress_text = "{}"
         self._emitted = 0
-        self.in_flight: list[Report] = []
+        self._in_flight: list[Report] = []
         """What the clerk has taken and may not have written yet."""
         self._events: list[Emitted] = []
-        self.waiting_bytes = 0
+        self._waiting_bytes = 0
         """Of events that the clerk has not taken yet."""
         self._spent: dict[str, float] = {}
         self._moved = False
@@ -136,10 +138,10 @@ class Context:
         self.check()
         await self._link.afinish(self, on, result)
 
-    def take(self, progress_too: bool = True, bytes_max: int | None = None) -> Gathered:
+    def _take(self, progress_too: bool = True, bytes_max: int | None = None) -> Gathered:
         """For the clerk: what was gathered since the last time; progress may wait, for only its latest state counts.
 
-        bytes_max  So much of its events at a time, or one; `waiting_bytes` tells that there are more.
+        bytes_max  So much of its events at a time, or one; `_waiting_bytes` tells that there are more.
         """
         with self._lock:
             events = self._first_events(bytes_max)
@@ -158,7 +160,7 @@ class Context:
             events.append((DROPPED, now, f'{{"count":{dropped}}}'))
         return Gathered(events, progress, meter, spent or None)
 
-    def relay(self, gathered: Gathered) -> None:
+    def _relay(self, gathered: Gathered) -> None:
         """For a job that runs in a child process: what it reported there, as if it had been reported here."""
         with self._lock:
             # The child numbers nothing: a progress event is written when the clerk takes it, as for any other job.
@@ -176,23 +178,23 @@ class Context:
 
     def _keep(self, events: list[Emitted]) -> None:
         size = sum(map(_size, events))
-        if self.waiting_bytes + size > EVENTS_WAITING_BYTES_MAX:
+        if self._waiting_bytes + size > EVENTS_WAITING_BYTES_MAX:
             raise PayloadError(
                 f"event {events[0][0]!r}: this job's events come faster than the database takes them, and "
                 f"{EVENTS_WAITING_BYTES_MAX >> 20} MB of them wait; emit less, and keep large data in files"
             )
-        self.waiting_bytes += size
+        self._waiting_bytes += size
         self._events += events
 
     def _first_events(self, bytes_max: int | None) -> list[Emitted]:
-        count, size = len(self._events), self.waiting_bytes
+        count, size = len(self._events), self._waiting_bytes
         if bytes_max is not None and size > bytes_max:
             count = size = 0
             while count < 1 or size + _size(self._events[count]) <= bytes_max:
                 size += _size(self._events[count])
                 count += 1
         events, self._events = self._events[:count], self._events[count:]
-        self.waiting_bytes -= size
+        self._waiting_bytes -= size
         return events
 
     def _report(self) -> None:

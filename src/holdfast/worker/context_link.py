@@ -61,11 +61,11 @@ class RunLink:
             callback = hidden_of_callback(self._run)
             report = Report(claimed.seq, claimed.token, claimed.lane, claimed.attempt, change, callback=callback)
             report.began_at = self._run.began_at
-            for before in context.in_flight:
+            for before in context._in_flight:
                 if not before.written:
                     before.recalled = True
                     report.add(before)
-            report.add(context.take())
+            report.add(context._take())
             if (yield from write_reports(moment, [report], self._worker)).lost:
                 raise LeaseLost(f"job {claimed.id}: token {claimed.token} is not the current one; roll back")
 

@@ -98,7 +98,7 @@ class ProcessRuns:
             self._begin(run)
         elif run.context is not None and run.verdict is None:
             try:
-                run.context.relay(msgspec.convert(message.data, Gathered))
+                run.context._relay(msgspec.convert(message.data, Gathered))
             except Exception as error:  # more than can be kept
                 run.verdict = Failed(error_of(error))
                 self._open().kill(number)

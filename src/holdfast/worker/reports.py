@@ -83,10 +83,10 @@ class ReportQueue:
         """Its end, with what its context has left; before it, what of that is too much for one transaction."""
         last, context, before = _report_of(run, outcome), run.context, []
         if context is not None:
-            while context.waiting_bytes > FILING_BYTES_MAX:
+            while context._waiting_bytes > FILING_BYTES_MAX:
                 before.append(_spoken(run))
-                before[-1].add(context.take(bytes_max=FILING_BYTES_MAX))
-            last.add(context.take())
+                before[-1].add(context._take(bytes_max=FILING_BYTES_MAX))
+            last.add(context._take())
         return [*before, last]
 
     def _ask_contexts(self, now: float) -> None:
@@ -99,16 +99,16 @@ class ReportQueue:
                 self.speaking.append(run)
                 continue
             ripe = now - self._progressed_at.get(run.claimed.seq, 0.0) >= PROGRESS_SECONDS
-            gathered = run.context.take(progress_too=ripe, bytes_max=FILING_BYTES_MAX)
+            gathered = run.context._take(progress_too=ripe, bytes_max=FILING_BYTES_MAX)
             if ripe:
                 self._progressed_at[run.claimed.seq] = now
-            if not ripe or run.context.waiting_bytes:
+            if not ripe or run.context._waiting_bytes:
                 self.speaking.append(run)
             if not (gathered.events or gathered.progress or gathered.spent):
                 continue
             report = _spoken(run)
             report.add(gathered)
-            run.context.in_flight = [before for before in run.context.in_flight if not before.written] + [report]
+            run.context._in_flight = [before for before in run.context._in_flight if not before.written] + [report]
             self._add([report])
 
     # What goes out
