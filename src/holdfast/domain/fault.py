@@ -21,7 +21,7 @@ import msgspec
 
 from holdfast.domain.bounds import INTEGER_MAX, INTEGER_MIN, JSON_DEPTH_MAX
 from holdfast.domain.simple import JSON_KINDS, PARENTS, covered, dump, from_json, is_model, to_json
-from holdfast.domain.text import SHOWN_CHARS_MAX, clip, name_of, show
+from holdfast.domain.text import SHOWN_CHARS_MAX, name_of, shorten, show
 from holdfast.errors import PayloadError
 
 _KEYS: Final = frozenset({str, int, float, date, datetime, time, timedelta, UUID, Decimal, bytes})
@@ -107,7 +107,7 @@ class _Path(NamedTuple):
 
     def refuse(self, fault: str) -> NoReturn:
         root, *steps = self.chain()
-        place = clip("".join(_step(link.step) for link in steps), 2 * SHOWN_CHARS_MAX)
+        place = shorten("".join(_step(link.step) for link in steps), 2 * SHOWN_CHARS_MAX)
         raise PayloadError(f"{root.step}: at {place}: {fault}" if place else f"{root.step}: {fault}", place=place)
 
 
@@ -198,7 +198,7 @@ def _text_fault(text: str) -> str | None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        found = f"{clip(ascii(text), SHOWN_CHARS_MAX)} has the lone surrogate {text[error.start]!a}"
+        found = f"{shorten(ascii(text))} has the lone surrogate {text[error.start]!a}"
         return f"{found} at character {error.start}; drop it, e.g. text.encode('utf-8', 'replace').decode()"
     return None
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from typing import Final
 
+from holdfast.domain.secret import scrub
+
 SHOWN_CHARS_MAX: Final = 80
+HIDDEN: Final[ContextVar[Callable[[], Iterable[str]]]] = ContextVar("hidden", default=tuple)
+"""The secrets of the job whose code runs here. They are taken out before a value is clipped: a part of one would not be found."""
 
 
 def clip(text: str, chars_max: int) -> str:
@@ -20,14 +26,19 @@ def clip(text: str, chars_max: int) -> str:
 
 
 def show(value: object) -> str:
-    """A value in an error message: on one line and short."""
+    """A value in an error message: on one line, short, and without the secrets of the job whose code runs here."""
     if isinstance(value, int) and value.bit_length() > 256:
         return f"of {value.bit_length():,} bits"
     try:
         text = str(value) if isinstance(value, Exception) else repr(value)
     except Exception:  # a broken __repr__ must not hide the error that is being told
         text = f"<{name_of(type(value))}>"
-    return clip(" ".join(text.split()), SHOWN_CHARS_MAX * (4 if isinstance(value, Exception) else 1))
+    return shorten(text, SHOWN_CHARS_MAX * (4 if isinstance(value, Exception) else 1))
+
+
+def shorten(text: str, chars_max: int = SHOWN_CHARS_MAX) -> str:
+    """Text that quotes a value: on one line, clipped, and without the secrets of the job whose code runs here."""
+    return clip(" ".join(scrub(text, HIDDEN.get()()).split()), chars_max)
 
 
 def name_of(kind: type) -> str:

@@ -9,6 +9,7 @@ import asyncio
 import contextvars
 import traceback
 from collections.abc import Awaitable, Callable
+from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
@@ -17,7 +18,7 @@ from holdfast.domain.bounds import REASON_CHARS_MAX
 from holdfast.domain.outcome import Failed, JobError, Outcome, Released, Snoozed, Succeeded, error_of, outcome_of
 from holdfast.domain.secret import scrub, secrets_in
 from holdfast.domain.signature import UnknownArgument
-from holdfast.domain.text import clip
+from holdfast.domain.text import HIDDEN, clip
 from holdfast.errors import PayloadError
 from holdfast.worker.current import RUNNING
 from holdfast.worker.desk import Run
@@ -34,9 +35,10 @@ UNREADABLE = Failed(JobError("UnreadableError", "what its code raised cannot be 
 
 def call(run: Run, context: Callable[[Run], Any]) -> Outcome:
     """A plain function, in this thread, in a copy of its context."""
-    before = RUNNING.set(run)
+    before, shown = RUNNING.set(run), HIDDEN.set(tuple)
     try:
         args, kwargs = _load(run, context)
+        HIDDEN.set(partial(_hidden, run))
         try:
             began = perf_counter_ns()
             try:
@@ -50,6 +52,7 @@ def call(run: Run, context: Callable[[Run], Any]) -> Outcome:
         return put_off(error, run) or broken(error)
     finally:
         RUNNING.reset(before)
+        HIDDEN.reset(shown)
 
 
 async def acall(run: Run, context: Callable[[Run], Any]) -> Outcome:
@@ -57,6 +60,7 @@ async def acall(run: Run, context: Callable[[Run], Any]) -> Outcome:
     RUNNING.set(run)
     try:
         args, kwargs = _load(run, context)
+        HIDDEN.set(partial(_hidden, run))
         try:
             began = perf_counter_ns()
             try:
