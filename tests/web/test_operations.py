@@ -18,7 +18,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from holdfast import Holdfast, Lease
+from holdfast import Breaker, Holdfast, Lease
 from holdfast.domain.callback import CALLBACK_QUEUE
 from holdfast.events import counting, metrics
 from holdfast.events.exposition import Histogram, Metric, document, family
@@ -336,6 +336,25 @@ def test_gauges_tell_how_it_stands_now(app: Holdfast, clock: ManualClock, monkey
     found = scrape(app)
     assert found["holdfast_jobs"]["default", "add", "running"] == 1
     assert found["holdfast_oldest_ready_seconds"] == {("default",): 45}
+
+
+def test_gauges_tell_which_queues_are_bounded_paused_and_stopped(
+    app: Holdfast, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counting, "KEPT", 0)
+    app.queue("default", max_depth=9, breaker=Breaker(after=1, base=15))
+    app.task_named("add").using(attempts=1).enqueue(1)
+    app.pause("slow")
+    found = scrape(app)
+    assert found["holdfast_queue_max_depth"] == {("default",): 9}
+    assert found["holdfast_queue_paused"] == {("default",): 0, ("slow",): 1}
+    assert found["holdfast_queue_stopped"] == {("default",): 0, ("slow",): 0}
+    app.fail(take(app, "add"), "broken")
+    clock.advance(60)
+    app.resume("slow")
+    found = scrape(app)
+    assert found["holdfast_queue_paused"] == {("default",): 0, ("slow",): 0}
+    assert found["holdfast_queue_stopped"] == {("default",): 1, ("slow",): 0}
 
 
 def test_callbacks_that_were_not_delivered_yet_are_counted(app: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:

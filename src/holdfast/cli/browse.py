@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-import msgspec
 import typer
 from rich.text import Text
 
@@ -17,7 +16,7 @@ from holdfast.cli.screen import Column, document, line, screen, styled, table
 from holdfast.cli.times import age, span
 from holdfast.cli.trouble import Trouble
 from holdfast.cli.unclaimed import Reason, reasons
-from holdfast.domain.document import job_document
+from holdfast.domain.document import job_document, queue_document
 from holdfast.domain.job import Job
 from holdfast.domain.states import State
 
@@ -68,12 +67,12 @@ def queues(context: typer.Context, url: flags.Url = None, app: flags.App = None,
     with open_database(context, url, app) as store:
         found = store.queues()
     if json:
-        document([msgspec.to_builtins(queue) for queue in found])
+        document([queue_document(queue) for queue in found])
     elif not found:
         line("No queues.")
     else:
-        counted = ("depth", "scheduled", "running", "succeeded", "failed", "cancelled", "skipped")
-        titles = ["READY" if each == "depth" else each.upper() for each in counted]
+        counted = ("ready", "scheduled", "running", "processed", "failed", "cancelled", "skipped")
+        titles = [each.upper() for each in counted]
         columns = [Column("QUEUE", least=8), *(Column(title, right=True) for title in titles)]
         table(columns, [[queue.name, *(_count(getattr(queue, each)) for each in counted)] for queue in found])
 

@@ -48,19 +48,25 @@ class Queues(ClientPart):
         given = {option: value for option, value in options.items() if value is not None}
         self._registry.declare(check_own_name("queue", name), checked({**given, **({"paused": True} if paused else {})}))
 
-    def change_queue(self, name: str, *, actor: str | None = None, **options: Any) -> None:
-        """Change limits of a queue live, by the options of `queue`; None takes a limit away."""
-        self._database.write(self._change(name, actor, options))
+    def change_queue(self, name: str, *, actor: str | None = None, change_count: int | None = None, **options: Any) -> None:
+        """Change limits of a queue live, by the options of `queue`; None takes a limit away.
 
-    async def achange_queue(self, name: str, *, actor: str | None = None, **options: Any) -> None:
+        actor         for the log: whoever changes it; the user and the host, if not given
+        change_count  that of the `Queue` that was looked at: `Changed` is raised if there has been another change since
+        """
+        self._database.write(self._change(name, actor, change_count, options))
+
+    async def achange_queue(
+        self, name: str, *, actor: str | None = None, change_count: int | None = None, **options: Any
+    ) -> None:  # fmt: skip
         """The async twin of `change_queue`."""
-        await self._database.awrite(self._change(name, actor, options))
+        await self._database.awrite(self._change(name, actor, change_count, options))
 
-    def _change(self, name: str, actor: str | None, options: dict[str, Any]) -> Operation[None]:
+    def _change(self, name: str, actor: str | None, change_count: int | None, options: dict[str, Any]) -> Operation[None]:
         queue, fields, by = check_own_name("queue", name), checked(options), _actor(actor)
         if not fields:
             raise SettingError(f"nothing to change about queue {queue}; give for example concurrency=2")
-        return self._with_declared(lambda moment: queue_settings.change(moment, queue, fields, by))
+        return self._with_declared(lambda moment: queue_settings.change(moment, queue, fields, by, change_count))
 
     def reset_queue(self, name: str, *, actor: str | None = None) -> None:
         """Take back what was changed live: what the code declares holds again."""

@@ -92,12 +92,12 @@ class Reading(ClientPart):
         return await self._database.aread(lambda _: queues.stats())
 
     def queues(self) -> list[Queue]:
-        """Every queue that ever had a job, with how many of its jobs are where."""
-        return self._database.read(lambda _: queues.queues())
+        """Every queue that ever had a job or was set up: where its jobs are, its limits, and what keeps jobs from starting."""
+        return self._database.read(queues.queues)
 
     async def aqueues(self) -> list[Queue]:
         """The async twin of `queues`."""
-        return await self._database.aread(lambda _: queues.queues())
+        return await self._database.aread(queues.queues)
 
     def meters(
         self,

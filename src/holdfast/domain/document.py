@@ -1,4 +1,4 @@
-"""A job and its events as plain JSON data, without their secrets: the same names over HTTP and at a prompt."""
+"""Jobs, their events and queues as plain JSON data, without their secrets: the same names over HTTP and at a prompt."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 from holdfast.domain.event import Event
 from holdfast.domain.job import Attempt, Job
+from holdfast.domain.limits import shown
+from holdfast.domain.queue import Queue
 from holdfast.domain.secret import redact
 
 
@@ -54,6 +56,37 @@ def attempt_document(attempt: Attempt) -> dict[str, Any]:
 
 def event_document(event: Event) -> dict[str, Any]:
     return {"job": event.job, "number": event.number, "kind": event.kind, "at": iso(event.at), "data": redact(event.data)}
+
+
+def queue_document(queue: Queue) -> dict[str, Any]:
+    """Everything about a queue; limits by the names of `app.queue`."""
+    pause, breaker = queue.paused, queue.breaker
+    return {
+        "name": queue.name,
+        "depth": queue.depth,
+        "max_depth": queue.max_depth,
+        "ready": queue.ready,
+        "scheduled": queue.scheduled,
+        "running": queue.running,
+        "processed": queue.processed,
+        "failed": queue.failed,
+        "cancelled": queue.cancelled,
+        "skipped": queue.skipped,
+        "workers": queue.workers,
+        "average_seconds": queue.average_seconds,
+        "estimated_wait": queue.estimated_wait,
+        "paused": None
+        if pause is None
+        else {"until": iso(pause.until), "by": pause.by, "since": iso(pause.since), "reason": pause.reason},
+        "breaker": None
+        if breaker is None
+        else {"state": breaker.state, "failures": breaker.failures, "until": iso(breaker.until)},
+        "blocks": [{"kind": block.kind, "until": iso(block.until)} for block in queue.blocks],
+        "limits": shown(queue.limits),
+        "declared": queue.declared,
+        "live": queue.live,
+        "change_count": queue.change_count,
+    }
 
 
 def iso(moment: datetime | None) -> str | None:

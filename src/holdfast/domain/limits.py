@@ -125,6 +125,28 @@ def limits_of(declared: str | None, live: str | None) -> Limits:
     return msgspec.convert(fields, Limits) if fields else NO_LIMITS
 
 
+def options_of(stored: str | None) -> dict[str, Any] | None:
+    """What is stored, by the names that users write; a value of None: the limit was taken away."""
+    if stored is None:
+        return None
+    fields = _decode(stored)
+    if "rates" in fields:
+        fields["rate"] = fields.pop("rates") or None
+    return fields
+
+
+def shown(limits: Limits) -> dict[str, Any]:
+    """Every limit by the name that users write; None: there is none."""
+    return {
+        "max_depth": limits.max_depth,
+        "concurrency": limits.concurrency,
+        "gap": limits.gap or None,
+        "rate": [msgspec.to_builtins(rate) for rate in limits.rates] or None,
+        "breaker": msgspec.to_builtins(limits.breaker),
+        "paused": limits.paused,
+    }
+
+
 def count_of(what: str, count: int) -> int:
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= COUNT_MAX:
         raise SettingError(f"{what} {show(count)} must be a whole number from 1 to {COUNT_MAX}; leave it out for none")
@@ -176,4 +198,4 @@ _CHECKS: Final[dict[str, Any]] = {
     "paused": _flag,
 }
 
-__all__ = ["NEVER", "NO_LIMITS", "OPTIONS", "Breaker", "Limits", "Rate", "checked", "limits_of"]
+__all__ = ["NEVER", "NO_LIMITS", "OPTIONS", "Breaker", "Limits", "Rate", "checked", "limits_of", "options_of", "shown"]

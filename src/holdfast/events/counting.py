@@ -9,16 +9,20 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from typing import Final, NamedTuple
 
+from holdfast.domain.flow import Flow
 from holdfast.domain.meter import Meter
 from holdfast.domain.sanitize import one_line
+from holdfast.domain.states import State
 from holdfast.errors import SettingError, StoreUnavailable
 from holdfast.events.exposition import Metric, document
 from holdfast.events.metrics import UP, MaySee, Tally, Values, gauges, lines
 from holdfast.store.browse import lane_names
 from holdfast.store.event_counts import EventCounts, event_counts
 from holdfast.store.feed import Cursor, feed_end
+from holdfast.store.flow import look
 from holdfast.store.health import Snapshot, standing
 from holdfast.store.meters import metered_today
 from holdfast.store.op import Moment, Op, Operation, Row, Statement
@@ -40,6 +44,8 @@ class Figures(NamedTuple):
     depths: list[Row]
     standing: Snapshot
     metered: list[Meter]
+    flows: dict[str, Flow]
+    """Of queues that have limits, or were paused."""
 
 
 class Counting:
@@ -127,7 +133,11 @@ class Counting:
 def _figures(moment: Moment) -> Op[Figures]:
     depths = yield Statement("depths")
     found = yield from standing(moment)
-    return Figures(depths, found, (yield from metered_today(moment)))
+    running: Counter[str] = Counter()
+    for queue, _, state, number in depths:
+        running[queue] += number if state == State.RUNNING else 0
+    flows = yield from look(moment, (yield Statement("queue_settings")), running)
+    return Figures(depths, found, (yield from metered_today(moment)), flows)
 
 
 def _since(cursor: Cursor) -> Operation[EventCounts]:

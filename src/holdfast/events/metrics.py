@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from holdfast.domain.callback import CALLBACK_QUEUE
 from holdfast.domain.event import DROPPED, MOVED, PROGRESSED
+from holdfast.domain.flow import Flow
 from holdfast.domain.meter import Meter
 from holdfast.domain.states import EVENTS, FINAL
 from holdfast.events.exposition import Histogram, Labels, Metric, family
@@ -31,13 +32,34 @@ RAN: Final = Metric(
 )
 JOBS: Final = Metric("holdfast_jobs", "gauge", "Jobs by state, but for those that succeeded.", (*_LANE, "state"))
 OLDEST: Final = Metric("holdfast_oldest_ready_seconds", "gauge", "How long the next job of the queue has been ready.", ("queue",))
+MAX_DEPTH: Final = Metric("holdfast_queue_max_depth", "gauge", "How many jobs of a bounded queue may wait.", ("queue",))
+PAUSED: Final = Metric("holdfast_queue_paused", "gauge", "1 while a queue that has settings is paused.", ("queue",))
+STOPPED: Final = Metric(
+    "holdfast_queue_stopped", "gauge", "1 while the breaker of a queue that has settings is open or half-open.", ("queue",)
+)
 WORKERS: Final = Metric("holdfast_workers", "gauge", "Workers that live.")
 SLOTS: Final = Metric("holdfast_worker_slots", "gauge", "How many jobs they can run at once.")
 CALLBACKS: Final = Metric("holdfast_callbacks_pending", "gauge", "Callbacks that are still to be delivered.")
 METERED: Final = Metric(
     "holdfast_metered_total", "counter", "What jobs metered today; begins again at midnight UTC.", (*_LANE, "name")
 )
-METRICS: Final = (UP, TOLD, FINISHED, FAILED, WAITED, RAN, JOBS, OLDEST, WORKERS, SLOTS, CALLBACKS, METERED)
+METRICS: Final = (
+    UP,
+    TOLD,
+    FINISHED,
+    FAILED,
+    WAITED,
+    RAN,
+    JOBS,
+    OLDEST,
+    MAX_DEPTH,
+    PAUSED,
+    STOPPED,
+    WORKERS,
+    SLOTS,
+    CALLBACKS,
+    METERED,
+)
 
 _OWN_WORDS: Final = MOVED | {PROGRESSED, DROPPED}
 _FAILURES: Final = frozenset(EVENTS[verb] for verb in ("fail", "back_off", "expire"))
@@ -52,6 +74,7 @@ class Tally:
     def __init__(self) -> None:
         self._lanes: set[tuple[str, str]] = set()
         self._kinds: set[str] = set()
+        self._queues: set[str] = set()
         self._meters: set[str] = set()
         self._told: Counter[Labels] = Counter()
         self._finished: Counter[Labels] = Counter()
@@ -73,6 +96,9 @@ class Tally:
     def lane(self, queue: str, task: str) -> tuple[str, str]:
         return _kept(self._lanes, (queue, task), LANES_MAX) or (OTHER, OTHER)
 
+    def queue(self, name: str) -> str:
+        return _kept(self._queues, name, LANES_MAX) or OTHER
+
     def meter(self, name: str) -> str:
         return _kept(self._meters, name, KINDS_MAX) or OTHER
 
@@ -87,7 +113,9 @@ class Tally:
         return kind if kind in _OWN_WORDS else _kept(self._kinds, kind, KINDS_MAX) or OTHER
 
 
-def gauges(tally: Tally, depths: Iterable[Row], found: Snapshot, meters: Iterable[Meter]) -> Iterator[tuple[Metric, Values]]:
+def gauges(
+    tally: Tally, depths: Iterable[Row], found: Snapshot, meters: Iterable[Meter], flows: Mapping[str, Flow]
+) -> Iterator[tuple[Metric, Values]]:
     """From the store: `depths` are rows of `depths.sql`."""
     jobs: Counter[Labels] = Counter()
     pending = 0
@@ -101,6 +129,7 @@ def gauges(tally: Tally, depths: Iterable[Row], found: Snapshot, meters: Iterabl
         oldest[queue,] = max(oldest.get((queue,), 0.0), head.waited_seconds)
     yield JOBS, jobs
     yield OLDEST, oldest
+    yield from _limits(tally, flows)
     yield WORKERS, {(): len(found.workers)}
     yield SLOTS, {(): sum(worker.slots for worker in found.workers)}
     yield CALLBACKS, {(): pending}
@@ -109,6 +138,13 @@ def gauges(tally: Tally, depths: Iterable[Row], found: Snapshot, meters: Iterabl
         labels = (*tally.lane(each.queue, each.task), tally.meter(each.name))
         metered[labels] = metered.get(labels, 0.0) + each.amount
     yield METERED, metered
+
+
+def _limits(tally: Tally, flows: Mapping[str, Flow]) -> Iterator[tuple[Metric, Values]]:
+    named = {(tally.queue(name),): flow for name, flow in flows.items()}
+    yield MAX_DEPTH, {labels: most for labels, flow in named.items() if (most := flow.limits.max_depth) is not None}
+    yield PAUSED, {labels: float(any(block.kind == "paused" for block in flow.blocks())) for labels, flow in named.items()}
+    yield STOPPED, {labels: float(flow.memory.open_until > 0) for labels, flow in named.items()}
 
 
 def lines(families: Iterable[tuple[Metric, Values]], may_see: MaySee) -> Iterator[str]:

@@ -6,7 +6,7 @@ whatever a claim sees has been committed, and nothing starts in between. A queue
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -58,13 +58,25 @@ def lock(moment: Moment, queues: Iterable[str]) -> Op[Flows]:
     for name, *_, changed_at in rows:
         if moment.now - changed_at < SETTLING_MICROS:
             yield Statement("flag_running", {"queue": name})
-    found = yield Statement("queue_runs", {"queues": json_of([row[0] for row in rows])})
-    ended = [row for row in found if row[0] is not None]
-    running = {queue: count for id, queue, count, *_ in found if id is None}
+    found = yield _runs(rows)
+    flows = _flows(moment, rows, found, {queue: count for id, queue, count, *_ in found if id is None})
+    return Flows(flows, [row[0] for row in found if row[0] is not None], busy=len(rows) < len(names))
+
+
+def look(moment: Moment, rows: Sequence[Row], running: Mapping[str, int]) -> Op[dict[str, Flow]]:
+    """Queues by rows of `queue_settings`, as a claim would find them now; nothing is locked or kept."""
+    return _flows(moment, rows, (yield _runs(rows)), running)
+
+
+def _runs(rows: Sequence[Row]) -> Statement:
+    return Statement("queue_runs", {"queues": json_of([row[0] for row in rows])})
+
+
+def _flows(moment: Moment, rows: Sequence[Row], found: Sequence[Row], running: Mapping[str, int]) -> dict[str, Flow]:
     flows = {row[0]: flow_of(moment.now, row, running.get(row[0], 0)) for row in rows}
     for name, flow in flows.items():
-        flow.end(_end(row, moment.now) for row in ended if row[1] == name)
-    return Flows(flows, [row[0] for row in ended], busy=len(rows) < len(names))
+        flow.end(_end(row, moment.now) for row in found if row[0] is not None and row[1] == name)
+    return flows
 
 
 def stop_queue(moment: Moment, lane: int, seq: int) -> Op[None]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.store.op import Moment, Op, Statement
+from holdfast.store.op import Moment, Op, Row, Statement
 
 
 class NextReady(NamedTuple):
@@ -30,6 +30,12 @@ class WorkerLoad(NamedTuple):
     queues: frozenset[str] | None
     slots: int
     running: int
+
+    @classmethod
+    def of(cls, row: Row) -> WorkerLoad:
+        """A row of `worker_loads`."""
+        name, by_hand, queues, slots, running = row
+        return cls(name, bool(by_hand), _queues(queues), slots, running)
 
     def serves(self, queue: str) -> bool:
         return self.queues is None or queue in self.queues
@@ -54,10 +60,13 @@ class Stall(NamedTuple):
     reason: str
 
 
+def loads(moment: Moment) -> Statement:
+    return Statement("worker_loads", moment.clocks)
+
+
 def standing(moment: Moment) -> Op[Snapshot]:
     # Free slots are read first: a job that is ready afterwards has waited beside them.
-    rows = yield Statement("worker_loads", moment.clocks)
-    duties = [WorkerLoad(name, bool(by_hand), _queues(queues), slots, running) for name, by_hand, queues, slots, running in rows]
+    duties = [WorkerLoad.of(row) for row in (yield loads(moment))]
     heads = [
         NextReady(queue, task, id, max(0.0, (moment.now - ready_at) / 1e6))
         for queue, task, id, ready_at in (yield Statement("oldest_ready", {"now": moment.now}))

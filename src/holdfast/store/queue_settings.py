@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.domain.job import moment_of
 from holdfast.domain.limits import NEVER, Limits, limits_of
+from holdfast.errors import Changed
 from holdfast.store.op import Moment, Op, Statement, json_of
 
 CHANGES_MAX: Final = 100
@@ -60,9 +61,11 @@ def declare_all(moment: Moment, declared: Mapping[str, Mapping[str, Any]]) -> Op
         yield from declare(moment, queue, declared[queue], CODE)
 
 
-def change(moment: Moment, queue: str, fields: Mapping[str, Any], actor: str) -> Op[None]:
-    """What a person says, over what the code says."""
+def change(moment: Moment, queue: str, fields: Mapping[str, Any], actor: str, change_count: int | None = None) -> Op[None]:
+    """What a person says, over what the code says; with `change_count`, only if the log has so many entries."""
     before = yield from _lock(moment, queue)
+    if change_count is not None:
+        yield from _check_count(queue, change_count)
     live = json_of({**(_decode(before.live) if before.live else {}), **fields})
     yield from _write(moment, queue, before._replace(live=live))
     yield from _log(moment, queue, actor, "changed", fields)
@@ -106,6 +109,12 @@ def changes(queue: str, limit: int = CHANGES_MAX) -> Op[list[QueueChange]]:
 def _lock(moment: Moment, queue: str) -> Op[Settings]:
     yield Statement("add_queue", {"queue": queue, "now": moment.now})
     return Settings(*(yield Statement("lock_queue", {"queue": queue}))[0])
+
+
+def _check_count(queue: str, expected: int) -> Op[None]:
+    revisions = dict((yield Statement("queue_revisions")))
+    if revisions[queue] != expected:
+        raise Changed(f"queue {queue} has {revisions[queue]} changes, not {expected}: it was changed meanwhile; look at it again")
 
 
 def _write(moment: Moment, queue: str, after: Settings) -> Op[None]:

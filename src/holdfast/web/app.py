@@ -20,6 +20,7 @@ from holdfast.web import (
     meters,
     metrics,
     openapi,
+    overview,
     page,
     problem,
     queues,
@@ -31,8 +32,8 @@ from holdfast.web.settings import WebSettings
 from holdfast.web.shutdown import Closing
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
-    jobs.router, job_actions.router, callbacks.router, events.router, firehose.router, queues.router, meters.router,
-    health.router, metrics.router, login.router, tickets.router, page.router,
+    jobs.router, job_actions.router, callbacks.router, events.router, firehose.router, queues.router, overview.router,
+    meters.router, health.router, metrics.router, login.router, tickets.router, page.router,
 )  # fmt: skip
 ROUTES: Final = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
 

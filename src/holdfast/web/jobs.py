@@ -19,10 +19,10 @@ from holdfast.domain.key import Key
 from holdfast.domain.states import State
 from holdfast.errors import JobNotFound
 from holdfast.store import browse
+from holdfast.web import etag
 from holdfast.web.access import Caller
 from holdfast.web.dependencies import ID_PATTERN, JobId, Operator, Reader, TheApp, visible_job
 from holdfast.web.documents import AcceptedDocument, JobDocument, Json, StateName, accepted_document
-from holdfast.web.etag import is_known, tag_of
 from holdfast.web.new_job import NAME_PATTERN, JobWanted, new_job, read_wanted
 from holdfast.web.openapi import body_of
 from holdfast.web.paths import JOBS, job_path
@@ -148,12 +148,7 @@ async def look_at_a_job(
 
 def tagged(job: Job, known: str | None = None) -> Response:
     """A job with its ETag; nothing but that, if the caller has it already."""
-    content = msgspec.json.encode(job_document(job))
-    tag = tag_of(job, content)
-    headers = {"etag": tag, "cache-control": "no-cache"}
-    if is_known(known, tag):
-        return Response(status_code=304, headers=headers)
-    return Response(content, headers=headers, media_type="application/json")
+    return etag.tagged(job.event_count, msgspec.json.encode(job_document(job)), known)
 
 
 async def _json(request: Request) -> bytes:

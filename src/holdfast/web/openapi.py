@@ -15,7 +15,8 @@ from holdfast.web.problem import MEDIA_TYPE, ProblemDocument
 TAGS: Final = [
     {"name": "jobs", "description": "Ask for a job, look at it, act on it."},
     {"name": "events", "description": "What happened, as a page or as a live stream that resumes."},
-    {"name": "overview", "description": "Queues, tasks, workers, counts, health and metrics."},
+    {"name": "queues", "description": "Look at queues and their limits, change, pause and resume them."},
+    {"name": "overview", "description": "Tasks, workers, counts, health and metrics."},
     {"name": "access", "description": "Who asks, and tickets for streams."},
 ]
 _ABOUT: Final = """\
@@ -33,7 +34,7 @@ PROBLEMS: Final = {
     405: "This path does not take this method.",
     406: "There is no such form of it.",
     409: "The job, or its key, does not allow this now.",
-    412: "The job has moved on since its ETag was given.",
+    412: "It has changed since its ETag was given.",
     413: "The request is too large.",
     414: "The address is too long.",
     415: "The body is not JSON.",

@@ -1,157 +1,128 @@
-"""How things stand, over HTTP: queues, tasks, workers, counts."""
+"""Queues over HTTP: look at them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Header, Path
 from fastapi.responses import Response
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from holdfast.app import Holdfast
-from holdfast.domain.job import moment_of
+from holdfast.domain.document import queue_document
 from holdfast.domain.queue import Queue
-from holdfast.registry import AnyTask
-from holdfast.store import browse, queues
-from holdfast.store.health import WorkerLoad, standing
-from holdfast.store.op import Row
+from holdfast.web.access import Caller
 from holdfast.web.dependencies import Reader, TheApp
-from holdfast.web.documents import Json, Moment
+from holdfast.web.documents import Moment
+from holdfast.web.etag import tagged
 from holdfast.web.new_job import NAME_PATTERN
+from holdfast.web.openapi import Responses
 from holdfast.web.problem import Problem
-from holdfast.web.reach import tasks_of
 
-router = APIRouter(tags=["overview"])
+router = APIRouter(tags=["queues"])
+
+QueueName = Annotated[str, Path(pattern=NAME_PATTERN)]
+Known = Annotated[str | None, Header(alias="If-None-Match", max_length=1_000)]
+_ETAG: Final = {"ETag": {"description": "For If-Match.", "schema": {"type": "string"}}}
+
+
+class PauseDocument(TypedDict):
+    until: Annotated[Moment | None, Field(description="When it ends by itself; null: when it is resumed.")]
+    by: Annotated[str | None, Field(description="The key or the user; `code`: its declaration.")]
+    since: Moment | None
+    reason: str
+
+
+class BreakerDocument(TypedDict):
+    state: Literal["closed", "open", "half-open"]
+    failures: int
+    until: Annotated[Moment | None, Field(description="When one job will be tried, while it is open.")]
+
+
+class BlockDocument(TypedDict):
+    kind: Literal["paused", "breaker", "probe", "concurrency", "gap", "rate"]
+    until: Annotated[Moment | None, Field(description="When it ends by itself; null: with the end of a run, or by a resume.")]
+
+
+class RateDocument(TypedDict):
+    starts: float
+    per: float
+    burst: int | None
+
+
+class BreakerLimitDocument(TypedDict):
+    after: int
+    base: float
+    cap: float
+
+
+class LimitsDocument(TypedDict):
+    """null: there is no such limit."""
+
+    max_depth: int | None
+    concurrency: int | None
+    gap: float | None
+    rate: list[RateDocument] | None
+    breaker: BreakerLimitDocument | None
+    paused: bool
 
 
 class QueueDocument(TypedDict):
-    """A queue as it stands. `depth` counts the jobs that are ready; those that ended count until they are pruned.
-
-    `workers` counts the living workers that serve it.
-    """
+    """A queue as it stands. Jobs that ended count until they are pruned."""
 
     name: str
-    depth: int
+    depth: Annotated[int, Field(description="Jobs accepted and not yet started: `ready` and `scheduled`.")]
+    max_depth: int | None
+    ready: int
     scheduled: int
     running: int
-    succeeded: int
+    processed: Annotated[int, Field(description="Jobs that succeeded.")]
     failed: int
     cancelled: int
     skipped: int
-    workers: int
+    workers: Annotated[int, Field(description="Living workers that take its jobs.")]
+    average_seconds: Annotated[float | None, Field(description="How long its last runs took.")]
+    estimated_wait: Annotated[float | None, Field(description="Seconds until a job enqueued now would start, about.")]
+    paused: PauseDocument | None
+    breaker: BreakerDocument | None
+    blocks: Annotated[list[BlockDocument], Field(description="Why no job may start now; empty: one may.")]
+    limits: LimitsDocument
+    declared: Annotated[dict[str, Any] | None, Field(description="The limits that the code declares.")]
+    live: Annotated[dict[str, Any] | None, Field(description="What was changed live, over that.")]
+    change_count: Annotated[int, Field(description="The number of the latest change.")]
 
 
 class QueuesDocument(TypedDict):
     queues: list[QueueDocument]
 
 
-class StatsDocument(TypedDict):
-    """Task → state → how many jobs."""
-
-    stats: dict[str, dict[str, int]]
+_ONE: Final[Responses] = {200: {"model": QueueDocument, "headers": _ETAG}, 404: {}}
+_SAME: Final[Responses] = {304: {"description": "It is as If-None-Match says."}}
 
 
-class WorkerDocument(TypedDict):
-    """Somebody who runs jobs, or a loop that claims them by hand."""
-
-    name: str
-    host: str
-    pid: int
-    by_hand: bool
-    running: int
-    started_at: Moment
-    beat_at: Moment
+@router.get("/api/queues", summary="List queues", responses={200: {"model": QueuesDocument, "headers": _ETAG}, **_SAME})
+async def list_queues(app: TheApp, caller: Reader, if_none_match: Known = None) -> Response:
+    """Every queue that ever had a job, or has limits."""
+    found = [queue for queue in await app.aqueues() if caller.may_see(queue.name)]
+    content = msgspec.json.encode({"queues": [queue_document(queue) for queue in found]})
+    return tagged(sum(queue.change_count for queue in found), content, if_none_match)
 
 
-class WorkersDocument(TypedDict):
-    workers: list[WorkerDocument]
+@router.get("/api/queues/{name}", summary="Look at a queue", responses={**_ONE, **_SAME})
+async def look_at_a_queue(name: QueueName, app: TheApp, caller: Reader, if_none_match: Known = None) -> Response:
+    """Where its jobs are, its limits, and what keeps jobs from starting now."""
+    return _answer(await visible_queue(app, caller, name), if_none_match)
 
 
-class TaskDocument(TypedDict):
-    """A task: `arguments` is the JSON schema of `kwargs`."""
-
-    name: str
-    queue: str
-    priority: int
-    attempts_max: int
-    timeout_seconds: float | None
-    signature: str
-    description: str | None
-    arguments: dict[str, Any]
+async def visible_queue(app: Holdfast, caller: Caller, name: str) -> Queue:
+    """The queue, if there is one and this caller may know of it."""
+    found = next((queue for queue in await app.aqueues() if queue.name == name), None) if caller.may_see(name) else None
+    if found is None:
+        raise Problem(404, f"there is no queue {name!r}: no job was ever put into it, and it has no limits")
+    return found
 
 
-class TasksDocument(TypedDict):
-    tasks: list[TaskDocument]
-
-
-@router.get("/api/queues", summary="List queues", responses={200: {"model": QueuesDocument}})
-async def list_queues(app: TheApp, caller: Reader) -> Response:
-    """Every queue that ever had a job."""
-    return Json({"queues": [queue for queue in await _queues(app) if caller.may_see(queue["name"])]})
-
-
-@router.get("/api/queues/{name}", summary="Look at a queue", responses={200: {"model": QueueDocument}, 404: {}})
-async def look_at_a_queue(name: Annotated[str, Path(pattern=NAME_PATTERN)], app: TheApp, caller: Reader) -> Response:
-    """How many of its jobs are where."""
-    found = next((queue for queue in await _queues(app) if queue["name"] == name), None)
-    if found is None or not caller.may_see(name):
-        raise Problem(404, f"there is no queue {name!r}: no job was ever put into it")
-    return Json(found)
-
-
-@router.get("/api/stats", summary="Count jobs", responses={200: {"model": StatsDocument}})
-async def count_jobs(app: TheApp, caller: Reader) -> Response:
-    """By task and state."""
-    return Json({"stats": await app.store.aread(lambda _: queues.stats(caller.may_see))})
-
-
-@router.get("/api/workers", summary="List workers", responses={200: {"model": WorkersDocument}, 403: {}})
-async def list_workers(app: TheApp, caller: Reader) -> Response:
-    """Who is alive, or was until a moment ago."""
-    if caller.queues is not None:
-        raise Problem(403, "your key is for some queues only, and a worker is for more than that")
-    return Json({"workers": [_worker(row) for row in await app.store.aread(lambda _: browse.workers())]})
-
-
-@router.get("/api/tasks", summary="List tasks", responses={200: {"model": TasksDocument}})
-async def list_tasks(app: TheApp, caller: Reader) -> Response:
-    """What can be asked for, and with which arguments."""
-    return Json({"tasks": [_task(task) for task in tasks_of(app, caller)]})
-
-
-async def _queues(app: Holdfast) -> list[dict[str, Any]]:
-    """With the workers of each, from what /healthz reads."""
-    workers = (await app.store.aread(standing)).workers
-    return [_queue(queue, workers) for queue in await app.aqueues()]
-
-
-def _queue(queue: Queue, workers: list[WorkerLoad]) -> dict[str, Any]:
-    serving = sum(worker.serves(queue.name) for worker in workers)
-    return {**msgspec.to_builtins(queue), "workers": serving}
-
-
-def _worker(row: Row) -> WorkerDocument:
-    _, name, host, pid, by_hand, started_at, beat_at, running = row
-    return {
-        "name": name,
-        "host": host,
-        "pid": pid,
-        "by_hand": bool(by_hand),
-        "running": running,
-        "started_at": moment_of(started_at).isoformat(),
-        "beat_at": moment_of(beat_at).isoformat(),
-    }
-
-
-def _task(task: AnyTask) -> TaskDocument:
-    return {
-        "name": task.name,
-        "queue": task.queue,
-        "priority": task.options.priority,
-        "attempts_max": task.options.attempts,
-        "timeout_seconds": task.timeout_seconds,
-        "signature": task.signature.text,
-        "description": task.__doc__,
-        "arguments": task.signature.json_schema(),
-    }
+def _answer(queue: Queue, known: str | None = None) -> Response:
+    return tagged(queue.change_count, msgspec.json.encode(queue_document(queue)), known)

@@ -3,7 +3,7 @@
 import { at, get, session } from "./api.js";
 import { nothingFits, unused } from "./empty.js";
 import { showRows } from "./rows.js";
-import { $, badge, fill, leaving, link, make, text, tick, trouble, visible } from "./show.js";
+import { $, ago, badge, clock, fill, foreign, leaving, link, make, text, tick, trouble, visible } from "./show.js";
 import { STATES } from "./states.js";
 
 const EVERY_MS = 2_000;
@@ -33,8 +33,9 @@ async function look() {
     const signal = AbortSignal.timeout(PATIENCE_MS);
     const query = new URLSearchParams({ ...chosen, limit: PAGE });
     const [page, { queues }] = await Promise.all([get(`api/jobs?${query}`, signal), get("api/queues", signal)]);
-    const unserved = new Map(queues.filter((each) => each.depth && !each.workers).map((each) => [each.name, each.depth]));
+    const unserved = new Map(queues.filter((each) => each.ready && !each.workers).map((each) => [each.name, each.ready]));
     show(page, await count(queues, signal), unserved);
+    showClosed(queues);
     trouble("");
     link("live");
   } catch (error) {
@@ -60,7 +61,7 @@ async function count(queues, signal) {
 }
 
 function countQueue(queue) {
-  return Object.fromEntries(STATES.map((state) => [state, queue?.[state === "ready" ? "depth" : state] ?? 0]));
+  return Object.fromEntries(STATES.map((state) => [state, queue?.[state === "succeeded" ? "processed" : state] ?? 0]));
 }
 
 // What is shown
@@ -86,11 +87,29 @@ function show({ jobs, next }, counts, unserved) {
 
 /** Jobs that wait for a worker which does not exist. */
 function showUnserved(unserved) {
-  const named = [...unserved].map(([queue, depth]) => `${visible(queue)} (${depth.toLocaleString("en")} ready)`);
+  const named = [...unserved].map(([queue, ready]) => `${visible(queue)} (${ready.toLocaleString("en")} ready)`);
   $("unserved").hidden = named.length === 0;
   const start = make("code", {}, "holdfast worker MODULE:APP");
   if (named.length) fill($("unserved"), `No worker takes queue ${named.join(", ")}. Start one: `, start);
 }
+
+/** Queues that are paused, stopped or full: their jobs wait for a person, or for a time. */
+function showClosed(queues) {
+  const lines = queues.filter((each) => !chosen.queue || each.name === chosen.queue).flatMap(closed);
+  $("closed").hidden = lines.length === 0;
+  fill($("closed"), ...lines.map((words) => make("span", { class: "line" }, ...words)));
+}
+
+function closed({ name, paused, breaker, depth, max_depth: most }) {
+  const lines = [];
+  if (paused) lines.push([foreign(name), " is paused", ...by(paused), ...until(paused), paused.reason ? ": " : "", foreign(paused.reason)]);
+  if (breaker && breaker.state !== "closed") lines.push([foreign(name), ` is stopped by failures, ${breaker.state}`, ...until(breaker)]);
+  if (most !== null && depth >= most) lines.push([foreign(name), ` is full: ${depth} of ${most} jobs wait; new ones are refused`]);
+  return lines.map((words) => ["Queue ", ...words]);
+}
+
+const by = (paused) => (paused.by ? [" by ", foreign(paused.by), ", ", ago(paused.since)] : []);
+const until = (stop) => (stop.until ? [", until ", clock(stop.until)] : []);
 
 function showStates(counts) {
   const all = counts && Object.values(counts).reduce((sum, number) => sum + number, 0);
