@@ -24,15 +24,15 @@ from holdfast.worker.context import Detached
 
 PUBLIC = [
     "ApiKey", "AsyncBatch", "Attempt", "Batch", "Breaker", "Cancelled", "Changed", "Client", "Conflict", "Context",
-    "Delivery", "Event", "Fatal", "Holdfast", "HoldfastError", "Hook", "IllegalMove", "Job", "JobFilter", "JobNotFound",
-    "Key", "Lease", "LeaseLost", "Meter", "NewApiKey", "NewJob", "PayloadError", "Queue", "QueueChange", "QueueFull", "Rate",
-    "Retry", "RetryAfter", "Scope", "Secret", "SettingError", "Skip", "Snooze", "State", "StoreUnavailable", "Task",
-    "UnknownTask", "Worker", "WorkerStatus", "current_job",
+    "Delivery", "Event", "Explanation", "Fatal", "Holdfast", "HoldfastError", "Hook", "IllegalMove", "Job", "JobFilter",
+    "JobNotFound", "Key", "Lease", "LeaseLost", "Meter", "NewApiKey", "NewJob", "PayloadError", "Queue", "QueueChange",
+    "QueueFull", "Rate", "Reason", "Retry", "RetryAfter", "Scope", "Secret", "SettingError", "Skip", "Snooze", "State",
+    "StoreUnavailable", "Task", "UnknownTask", "Worker", "WorkerStatus", "current_job",
 ]  # fmt: skip
 CLIENT = [
-    "add_key", "cancel", "change_queue", "claim", "delete", "deliveries", "enqueue", "enqueue_many", "events", "fail", "feed",
-    "find", "finish", "get", "jobs", "keys", "meters", "pause", "prune", "queue_changes", "queues", "redeliver", "release",
-    "renew", "reset_queue", "resume", "retry", "revoke_key", "skip", "stats", "wait", "workers",
+    "add_key", "cancel", "change_queue", "claim", "delete", "deliveries", "enqueue", "enqueue_many", "events", "explain",
+    "fail", "feed", "find", "finish", "get", "jobs", "keys", "meters", "pause", "prune", "queue_changes", "queues",
+    "redeliver", "release", "renew", "reset_queue", "resume", "retry", "revoke_key", "skip", "stats", "wait", "workers",
 ]  # fmt: skip
 TWINS = {"wait": "await_job"}
 """`await` is a keyword."""

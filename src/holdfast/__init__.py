@@ -6,6 +6,7 @@ from holdfast.client import Client
 from holdfast.domain.access import ApiKey, NewApiKey, Scope
 from holdfast.domain.delivery import Delivery
 from holdfast.domain.event import Event
+from holdfast.domain.explain import Explanation, Reason
 from holdfast.domain.job import Attempt, Job, Lease, NewJob
 from holdfast.domain.key import Key
 from holdfast.domain.limits import Breaker, Rate
@@ -49,6 +50,7 @@ __all__ = [
     "Context",
     "Delivery",
     "Event",
+    "Explanation",
     "Fatal",
     "Holdfast",
     "HoldfastError",
@@ -68,6 +70,7 @@ __all__ = [
     "QueueChange",
     "QueueFull",
     "Rate",
+    "Reason",
     "Retry",
     "RetryAfter",
     "Scope",

@@ -173,3 +173,13 @@ def test_f30_a_retry_that_is_overdue_is_due(cli: Run, app: Holdfast) -> None:
     [job] = app.jobs()
     past = msgspec.structs.replace(job, run_after=job.created_at)
     assert re.match(r"due \S+ ago$", note(past))
+
+
+def test_explain_says_why_a_job_waits_and_what_would_start_it(cli: Run, app: Holdfast) -> None:
+    id = cli("enqueue", "tasks", "add", "first=1").out.split()[0]
+    answer = cli("explain", id, "--app", "tasks")
+    assert answer.code == 0
+    assert "no living worker takes queue default" in answer.out
+    assert "start a worker for queue default" in answer.out
+    (reason,) = cli("explain", id, "--app", "tasks", "--json").json["reasons"]
+    assert (reason["kind"], reason["remedy"]) == ("no_worker", "start a worker for queue default")

@@ -22,6 +22,7 @@ COMMANDS = [
     "enqueue",
     "jobs",
     "show",
+    "explain",
     "tail",
     "cancel",
     "retry",

@@ -16,6 +16,7 @@ from holdfast.domain.bounds import ENQUEUE_BATCH_MAX
 from holdfast.store import browse
 from holdfast.testing.crash import Crash, CrashPoint
 from tests.conformance.world import World
+from tests.until import until
 
 COUNT = ENQUEUE_BATCH_MAX * 2 + 5
 WRITES = {"sqlite": "add_alike_specs", "postgresql": "add_alike"}
@@ -115,7 +116,10 @@ def test_a_chunk_that_cannot_be_written_ends_it_and_those_before_are_kept(store:
         store.app.enqueue_many(source())
     assert store.app.stats() == {"add": {"ready": 1 + (nth - 1) * ENQUEUE_BATCH_MAX}}
     assert len(read) <= (nth + 1) * ENQUEUE_BATCH_MAX
-    assert not [each for each in threading.enumerate() if each.name.startswith("holdfast-bulk")]
+    until(
+        lambda: not [each for each in threading.enumerate() if each.name.startswith("holdfast-bulk")],
+        "the writing thread has ended",
+    )
 
 
 @pytest.mark.parametrize("nth", [1, 3])

@@ -6,6 +6,7 @@ from datetime import date
 from typing import Any, TypeVar, overload
 
 from holdfast.client.part import ClientPart, id_of
+from holdfast.domain.explain import Explanation
 from holdfast.domain.job import Job
 from holdfast.domain.key import Key, Part, key_of
 from holdfast.domain.meter import Meter
@@ -13,7 +14,7 @@ from holdfast.domain.queue import Queue
 from holdfast.domain.states import State
 from holdfast.domain.worker_status import WorkerStatus
 from holdfast.errors import SettingError
-from holdfast.store import browse, meters, queues, workers
+from holdfast.store import browse, explain, meters, queues, workers
 from holdfast.store.op import Operation
 from holdfast.task import Task
 
@@ -90,6 +91,16 @@ class Reading(ClientPart):
     async def astats(self) -> dict[str, dict[str, int]]:
         """The async twin of `stats`."""
         return await self._database.aread(lambda _: queues.stats())
+
+    def explain(self, id: str | Job) -> Explanation:
+        """Why the job does not run yet: every reason, until when, and what would start it."""
+        wanted = id_of(id)
+        return self._database.read(lambda moment: explain.explain(moment, wanted, self._registry.decoders))
+
+    async def aexplain(self, id: str | Job) -> Explanation:
+        """The async twin of `explain`."""
+        wanted = id_of(id)
+        return await self._database.aread(lambda moment: explain.explain(moment, wanted, self._registry.decoders))
 
     def queues(self) -> list[Queue]:
         """Every queue that ever had a job or was set up: where its jobs are, its limits, and what keeps jobs from starting."""

@@ -59,13 +59,23 @@ def lock(moment: Moment, queues: Iterable[str]) -> Op[Flows]:
         if moment.now - changed_at < SETTLING_MICROS:
             yield Statement("flag_running", {"queue": name})
     found = yield _runs(rows)
-    flows = _flows(moment, rows, found, {queue: count for id, queue, count, *_ in found if id is None})
+    flows = _flows(moment, rows, found, _running(found))
     return Flows(flows, [row[0] for row in found if row[0] is not None], busy=len(rows) < len(names))
 
 
 def look(moment: Moment, rows: Sequence[Row], running: Mapping[str, int]) -> Op[dict[str, Flow]]:
     """Queues by rows of `queue_settings`, as a claim would find them now; nothing is locked or kept."""
     return _flows(moment, rows, (yield _runs(rows)), running)
+
+
+def peek(moment: Moment, rows: Sequence[Row]) -> Op[dict[str, Flow]]:
+    """As `look`; what runs is counted as the claim counts it."""
+    found = yield _runs(rows)
+    return _flows(moment, rows, found, _running(found))
+
+
+def _running(found: Sequence[Row]) -> dict[str, int]:
+    return {queue: count for id, queue, count, *_ in found if id is None}
 
 
 def _runs(rows: Sequence[Row]) -> Statement:

@@ -22,7 +22,7 @@ from holdfast.store import browse
 from holdfast.web import etag
 from holdfast.web.access import Caller
 from holdfast.web.dependencies import ID_PATTERN, JobId, Operator, Reader, TheApp, visible_job
-from holdfast.web.documents import AcceptedDocument, JobDocument, Json, StateName, accepted_document
+from holdfast.web.documents import AcceptedDocument, JobDocument, Json, Moment, StateName, accepted_document
 from holdfast.web.new_job import NAME_PATTERN, JobWanted, new_job, read_wanted
 from holdfast.web.openapi import body_of
 from holdfast.web.paths import JOBS, job_path
@@ -144,6 +144,32 @@ async def look_at_a_job(
 ) -> Response:
     """All that is known of it."""
     return tagged(await visible_job(app, caller, id), if_none_match)
+
+
+class ReasonDocument(TypedDict):
+    """One reason why a job does not run now."""
+
+    kind: str
+    text: str
+    until: Moment | None
+    remedy: str | None
+
+
+class ExplanationDocument(TypedDict):
+    """Why a job does or does not run. `position` is 1 for the next of its queue."""
+
+    job: str
+    state: str
+    runs_next: bool
+    reasons: list[ReasonDocument]
+    position: int | None
+
+
+@router.get(f"{JOBS}/{{id}}/explain", summary="Explain a job", responses={200: {"model": ExplanationDocument}, 404: {}})
+async def explain_a_job(id: JobId, app: TheApp, caller: Reader) -> Response:
+    """Why it does not run yet: every reason, until when, and what would start it."""
+    await visible_job(app, caller, id)
+    return Json(await app.aexplain(id))
 
 
 def tagged(job: Job, known: str | None = None) -> Response:

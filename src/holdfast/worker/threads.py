@@ -143,5 +143,8 @@ def in_thread(loop: asyncio.AbstractEventLoop, name: str, function: Callable[[],
         with suppress(RuntimeError):  # the loop was closed, and nobody waits
             loop.call_soon_threadsafe(tell, failure)
 
-    threading.Thread(target=work, name=name, daemon=True).start()
+    try:
+        threading.Thread(target=work, name=name, daemon=True).start()
+    except RuntimeError:  # the interpreter is about to end, and starts no thread any more
+        work()
     return future

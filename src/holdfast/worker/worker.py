@@ -262,7 +262,10 @@ class Worker:
         for run in self.desk.close():
             self.desk.outcomes.append((run, Released("its worker stopped before it was started")))
         self._drain = threading.Thread(target=self._let_finish, args=(self.desk,), name="holdfast-drain", daemon=True)
-        self._drain.start()
+        try:
+            self._drain.start()
+        except RuntimeError:  # the interpreter is about to end, and starts no thread any more
+            self._let_finish(self.desk)
 
     def _let_finish(self, desk: Desk) -> None:
         """What still runs when the time is up, or when asked to hurry, is stopped and handed back."""
