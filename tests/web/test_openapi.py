@@ -32,20 +32,23 @@ IN_THE_TAG = ["412"]
 """nor how often a job has moved."""
 
 
+DEEPER = ("POST /api/jobs", "GET /api/events", "PATCH /api/queues/{name}")
+
+
 def config(key: str | None, examples: int) -> SchemathesisConfig:
     """Without examples: only the cases that a schema has at its edges."""
     acceptance = {
         "positive_data_acceptance": {"expected-statuses": [*SENSIBLE, *IN_THE_TAG, "401"]},
         "negative_data_rejection": {"expected-statuses": [*NEGATIVE_DATA_REJECTION_EXPECTED_STATUSES, "413", "414"]},  # too long
     }
-    deeper = {"positive_data_acceptance": {"expected-statuses": [*SENSIBLE, *IN_THE_STORE, "401"]}}
+    deeper = {"positive_data_acceptance": {"expected-statuses": [*SENSIBLE, *IN_THE_STORE, *IN_THE_TAG, "401"]}}
     return SchemathesisConfig.from_dict({
         "seed": 1,
         "headers": {} if key is None else {"Authorization": f"Bearer {key}"},
         "generation": {"max-examples": max(1, examples)},
         "phases": {name: {"enabled": bool(examples)} for name in ("fuzzing", "stateful")},
         "checks": acceptance,
-        "operations": [{"include-name": name, "checks": deeper} for name in ("POST /api/jobs", "GET /api/events")],
+        "operations": [{"include-name": name, "checks": deeper} for name in DEEPER],
         "request-timeout": 30.0,
         "output": {"sanitization": {"enabled": False}},
     })  # fmt: skip

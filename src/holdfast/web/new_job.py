@@ -96,16 +96,16 @@ _decode_cancel: Final = msgspec.json.Decoder(CancelWanted).decode
 
 
 def read_wanted(body: bytes) -> JobWanted:
-    return _read(_decode_wanted, body)
+    return read_body(_decode_wanted, body)
 
 
 def read_skip(body: bytes) -> str:
-    return _read(_decode_skip, body or b"{}").reason
+    return read_body(_decode_skip, body or b"{}").reason
 
 
 def read_cancel(body: bytes) -> str:
     """The body may be left out."""
-    return _read(_decode_cancel, body or b"{}").reason
+    return read_body(_decode_cancel, body or b"{}").reason
 
 
 def new_job(task: AnyTask, wanted: JobWanted, key: Key | None) -> NewJob:
@@ -156,7 +156,7 @@ def _place(task: AnyTask, wanted: JobWanted, error: PayloadError) -> str:
     return _pointer("args", str(position), *steps) if given else _pointer("kwargs", name, *steps)
 
 
-def _read(decode: Callable[[bytes], T], body: bytes) -> T:
+def read_body(decode: Callable[[bytes], T], body: bytes) -> T:
     try:
         return decode(body)
     except msgspec.ValidationError as error:

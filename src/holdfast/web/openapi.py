@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 
 from holdfast.web.new_job import CancelWanted, JobWanted, SkipWanted
 from holdfast.web.problem import MEDIA_TYPE, ProblemDocument
+from holdfast.web.queue_wanted import LimitsWanted, PauseWanted
 
 TAGS: Final = [
     {"name": "jobs", "description": "Ask for a job, look at it, act on it."},
@@ -87,7 +88,8 @@ def body_of(name: str, *, required: bool, **examples: Any) -> dict[str, Any]:
 
 
 def _schemas() -> dict[str, Any]:
-    _, bodies = msgspec.json.schema_components((JobWanted, CancelWanted, SkipWanted), ref_template="#/components/schemas/{name}")
+    wanted = (JobWanted, CancelWanted, SkipWanted, LimitsWanted, PauseWanted)
+    _, bodies = msgspec.json.schema_components(wanted, ref_template="#/components/schemas/{name}")
     problem = TypeAdapter(ProblemDocument).json_schema(ref_template="#/components/schemas/{model}")
     return {**bodies, **problem.pop("$defs", {}), _OURS: problem}
 

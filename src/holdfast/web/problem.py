@@ -70,6 +70,8 @@ class ProblemDocument(TypedDict):
     status: int
     detail: str
     errors: NotRequired[list[FieldProblem]]
+    depth: NotRequired[Annotated[int, Field(description="Of a full queue: how many jobs wait.")]]
+    max_depth: NotRequired[Annotated[int, Field(description="Of a full queue: how many may wait.")]]
 
 
 class Problem(Exception):
@@ -183,6 +185,8 @@ def _retry_after(error: HoldfastError) -> dict[str, str]:
 def _extra(error: HoldfastError) -> dict[str, Any]:
     if isinstance(error, Conflict) and error.job is not None:
         return {"job": error.job.id}
+    if isinstance(error, QueueFull):
+        return {"depth": error.depth, "max_depth": error.max_depth}
     return {}
 
 

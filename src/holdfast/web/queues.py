@@ -1,11 +1,11 @@
-"""Queues over HTTP: look at them."""
+"""Queues over HTTP: look at them, change their limits, pause and resume them."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
-from fastapi import APIRouter, Header, Path
+from fastapi import APIRouter, Header, Path, Request
 from fastapi.responses import Response
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -14,17 +14,19 @@ from holdfast.app import Holdfast
 from holdfast.domain.document import queue_document
 from holdfast.domain.queue import Queue
 from holdfast.web.access import Caller
-from holdfast.web.dependencies import Reader, TheApp
+from holdfast.web.dependencies import Admin, Operator, Reader, TheApp
 from holdfast.web.documents import Moment
-from holdfast.web.etag import tagged
+from holdfast.web.etag import expected_count, tagged
 from holdfast.web.new_job import NAME_PATTERN
-from holdfast.web.openapi import Responses
+from holdfast.web.openapi import Responses, body_of
 from holdfast.web.problem import Problem
+from holdfast.web.queue_wanted import read_limits, read_pause
 
 router = APIRouter(tags=["queues"])
 
 QueueName = Annotated[str, Path(pattern=NAME_PATTERN)]
 Known = Annotated[str | None, Header(alias="If-None-Match", max_length=1_000)]
+IfMatch = Annotated[str | None, Header(max_length=1_000, description="The queue's ETag: change it only if nobody else has.")]
 _ETAG: Final = {"ETag": {"description": "For If-Match.", "schema": {"type": "string"}}}
 
 
@@ -114,6 +116,44 @@ async def list_queues(app: TheApp, caller: Reader, if_none_match: Known = None) 
 async def look_at_a_queue(name: QueueName, app: TheApp, caller: Reader, if_none_match: Known = None) -> Response:
     """Where its jobs are, its limits, and what keeps jobs from starting now."""
     return _answer(await visible_queue(app, caller, name), if_none_match)
+
+
+@router.patch(
+    "/api/queues/{name}",
+    summary="Change a queue's limits",
+    responses={**_ONE, 412: {}},
+    openapi_extra=body_of(
+        "LimitsWanted", required=True, slower={"concurrency": 2, "rate": {"starts": 60, "per": 60}, "gap": None}
+    ),
+)
+async def change_a_queue(request: Request, name: QueueName, app: TheApp, caller: Admin, if_match: IfMatch = None) -> Response:
+    """Live, over what the code declares. null takes a limit away; what is left out stays. What runs goes on."""
+    await visible_queue(app, caller, name)
+    options, expected = read_limits(await request.body()), expected_count(if_match, "queue")
+    await app.achange_queue(name, actor=caller.name, change_count=expected, **options)
+    return _answer(await visible_queue(app, caller, name))
+
+
+@router.post(
+    "/api/queues/{name}/pause",
+    summary="Pause a queue",
+    responses=_ONE,
+    openapi_extra=body_of("PauseWanted", required=False, ten_minutes={"seconds": 600, "reason": "the model is down"}),
+)
+async def pause_a_queue(request: Request, name: QueueName, app: TheApp, caller: Operator) -> Response:
+    """Nothing of it starts, for so many seconds or until it is resumed. What runs goes on, and new jobs are accepted."""
+    await visible_queue(app, caller, name)
+    wanted = read_pause(await request.body())
+    await app.apause(name, wanted.seconds, reason=wanted.reason, actor=caller.name)
+    return _answer(await visible_queue(app, caller, name))
+
+
+@router.post("/api/queues/{name}/resume", summary="Resume a queue", responses=_ONE)
+async def resume_a_queue(name: QueueName, app: TheApp, caller: Operator) -> Response:
+    """Its jobs start again. One that is not paused stays as it is."""
+    await visible_queue(app, caller, name)
+    await app.aresume(name, actor=caller.name)
+    return _answer(await visible_queue(app, caller, name))
 
 
 async def visible_queue(app: Holdfast, caller: Caller, name: str) -> Queue:
