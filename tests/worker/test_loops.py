@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import sys
 import time
@@ -15,6 +16,7 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.testing import ManualClock
+from holdfast.worker.desk import Run
 from holdfast.worker.timing import LOOP_TURN_SECONDS
 
 LONG = 20.0
@@ -50,6 +52,21 @@ def test_a_context_variable_of_one_job_is_not_seen_by_the_next(app: Holdfast, wa
     app.enqueue_many(mark.bind(number) for number in range(MANY))
     asyncio.run(drain(app))
     assert results(app) == ["by nobody"] * MANY
+
+
+def test_a_run_that_has_ended_does_not_wait_for_the_garbage_collector(app: Holdfast) -> None:
+    @app.task
+    async def noop() -> None: ...
+
+    app.enqueue_many(noop.bind() for _ in range(MANY))
+    gc.collect()
+    gc.disable()
+    try:
+        asyncio.run(drain(app))
+        left = sum(isinstance(each, Run) for each in gc.get_objects())
+    finally:
+        gc.enable()
+    assert left < MANY / 10
 
 
 def test_a_job_that_cancels_its_own_task_and_returns_does_not_cancel_the_next(app: Holdfast) -> None:

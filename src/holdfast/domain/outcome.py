@@ -137,6 +137,13 @@ class Change(msgspec.Struct, frozen=True):
     whole_queue: bool = False
     """Nothing of the queue may start until the job does."""
 
+    def measure(self) -> int:
+        """About how many bytes it brings."""
+        size = 0 if self.result is None else len(self.result)
+        if self.error is not None:
+            size += len(self.error.message) * 2 + len(self.error.traceback)
+        return size
+
     @property
     def ends(self) -> bool:
         """Whether the job itself has ended, not only this run of it."""

@@ -67,12 +67,14 @@ class Report(msgspec.Struct):
             self.spent = {**(self.spent or {}), name: (self.spent or {}).get(name, 0.0) + amount}
 
     def measure(self) -> int:
-        change, size = self.change, sum(len(data or "") for _, _, data in self.events)
-        if change is not None:
-            size += len(change.result or "")
-            if change.error is not None:
-                size += len(change.error.message) * 2 + len(change.error.traceback)
-        return size + len(self.progress or "") + len(self.meter or "")
+        size = 0 if self.progress is None else len(self.progress)
+        if self.meter is not None:
+            size += len(self.meter)
+        for _, _, data in self.events:
+            size += 0 if data is None else len(data)
+        if self.change is not None:
+            size += self.change.measure()
+        return size
 
     def end(self, now: int) -> int:
         """Not before it began, whatever the wall clock did meanwhile, and else not after the commit."""

@@ -119,6 +119,7 @@ class LoopPool:
         """What follows. A task that is cancelled before its first step never gets to its job, and has no outcome of its own."""
         error = None if task is None or task.cancelled() else task.exception()
         outcome = run.outcome or (INTERRUPTED if error is None else broken(error))
+        run.handle = None  # the task refers to its run: without this each pair would wait for the garbage collector
         if is_ctrl_c(outcome):
             following = self._desk.end(run, INTERRUPTED)
             self._desk.start([] if following is None else [following])
