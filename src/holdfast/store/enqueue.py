@@ -222,22 +222,32 @@ def _add_jobs(batch: Batch, made: list[New]) -> list[Statement]:
         options = new.options
         groups.setdefault((batch.lane(options), options.attempts, options.callback), []).append(new)
     return [
-        Statement("add_jobs", {"now": now, "lane": lane, "attempts_max": attempts, "callback": callback, **_rows(some, now)})
+        Statement("add_jobs", {"now": now, "lane": lane, "attempts_max": attempts, "callback": callback, **_rows(batch, some)})
         for (lane, attempts, callback), some in groups.items()
     ]
 
 
-def _rows(some: list[New], now: int) -> dict[str, Any]:
-    rows = [
-        (seq, id, arguments, options.priority, None if options.key is None else options.key.text, options.tags_json, options.meta,
-         options.run_after(now), options.parent)
-        for _, seq, id, options, arguments in some
-    ]  # fmt: skip
+def _rows(batch: Batch, some: list[New]) -> dict[str, Any]:
+    """The jobs by their distance from the first one; without the last columns, where none of the jobs has them."""
+    first, now = some[0], batch.moment.now
+    head, low = id_parts(batch.first_id + first.at)
+    columns = list(zip(*[
+        (arguments, options.priority, None if options.key is None else options.key.text, options.tags_json, options.meta,
+         options.run_after(now), options.parent, options.id)
+        for _, _, _, options, arguments in some
+    ], strict=True))  # fmt: skip
+    used = [column.count(None) < len(some) for column in columns]
+    width = max(place for place, is_used in enumerate(used, 1) if is_used)
+    rows = zip(*columns[:width], strict=True)
     return {
-        "jobs": json_of(rows),
+        "first": first.seq,
+        "id_head": head,
+        "id_low": low,
+        "jobs": json_of({new.seq - first.seq: row for new, row in zip(some, rows, strict=True)}),
+        "width": width,
         "seqs": json_of([new.seq for new in some]),
-        "are_tagged": any(row[5] is not None for row in rows),
-        "are_scheduled": any(row[7] is not None for row in rows),
+        "are_tagged": used[3],
+        "are_scheduled": used[5],
     }
 
 

@@ -1,11 +1,13 @@
--- jobs: [seq, id, arguments, priority, key, tags, meta, run_after, parent]: all of their rows. A job whose id is taken is left out,
--- also where we had to wait for the transaction that took it. How many were added.
+-- jobs: {distance from the first: [arguments, priority, key, tags, meta, run_after, parent, id]}, without the last of them where no
+-- job has those: all of their rows. Without an id of the caller's it counts from (:id_head, :id_low). A job whose id is taken is left
+-- out, also where we had to wait for the transaction that took it. How many were added.
 WITH spec AS (
     INSERT INTO {schema}.job_spec (
            seq, id, lane, priority, attempts_max, created_at, scheduled_for, arguments, key, tags, meta, parent, callback)
-    SELECT (job ->> 0)::bigint, job ->> 1, :lane::integer, (job ->> 3)::integer, :attempts_max::integer, :now::bigint,
-           (job ->> 7)::bigint, job ->> 2, job ->> 4, job ->> 5, job ->> 6, job ->> 8, :callback::text
-      FROM jsonb_array_elements(:jobs::jsonb) AS job
+    SELECT :first::bigint + place::bigint, coalesce(job ->> 7, :id_head::text || lpad(to_hex(:id_low::bigint + place::bigint), 12, '0')),
+           :lane::integer, (job ->> 1)::integer, :attempts_max::integer, :now::bigint, (job ->> 5)::bigint, job ->> 0, job ->> 2,
+           job ->> 3, job ->> 4, job ->> 6, :callback::text
+      FROM jsonb_each(:jobs::jsonb) AS given (place, job)
         ON CONFLICT (id) DO NOTHING
     RETURNING seq, lane, priority, scheduled_for, tags
 ),
