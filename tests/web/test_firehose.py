@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast import Holdfast, Scope
+from holdfast import Context, Holdfast, Scope
 from holdfast.web import WebSettings
 from holdfast.web.access import Caller
 from holdfast.web.firehose import Sight
@@ -39,6 +39,37 @@ def check_order(found: Seen) -> None:
     for id in {job for job, _, _ in found}:
         numbers = [number for job, number, _ in found if job == id]
         assert numbers == sorted(numbers)
+
+
+def large_events(app: Holdfast, count: int) -> str:
+    """The id of a job with so many events of 60 KB each, between four of its own."""
+
+    @app.task(name="large")
+    def large(ctx: Context) -> None:
+        for number in range(count):
+            ctx.emit("large", f"{number:04d}" + "x" * 60_000)
+
+    job = large.enqueue()
+    app.worker().run_until_empty()
+    return job.id
+
+
+@pytest.mark.parametrize("of", ["job", "all"])
+def test_m9_a_page_of_events_is_bounded_by_bytes_and_goes_on(app: Holdfast, client: httpx.Client, of: str) -> None:
+    id = large_events(app, 200)
+    pages: list[list[dict[str, Any]]] = []
+    after, more = "", True
+    while more:
+        place = "/api/events" if of == "all" else f"/api/jobs/{id}/events"
+        answer = client.get(place, params={"after": after or ("" if of == "all" else "0"), "limit": 1_000})
+        assert len(answer.content) < 7 * 1024 * 1024
+        page = answer.json()
+        pages.append(page["events"])
+        after, more = page["next"], page["more"] if of == "all" else page["next"] is not None
+    found = seen([event for page in pages for event in page])
+    check_order(found)
+    assert set(found) == expected(app, [id])
+    assert len(pages) == 3
 
 
 def test_everything_is_read_page_by_page(app: Holdfast, client: httpx.Client) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from typing import Annotated, Final
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, Any, Final
 
+import msgspec
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import Response
 from pydantic import Field
@@ -17,9 +20,11 @@ from holdfast.domain.bounds import EVENTS_PER_JOB_MAX
 from holdfast.domain.document import event_document
 from holdfast.domain.event import Event
 from holdfast.store import browse
+from holdfast.store.op import Moment, Op
 from holdfast.web.dependencies import JobId, Reader, TheApp, TheSettings, visible_job
 from holdfast.web.documents import EventDocument, Json
 from holdfast.web.frame import event_frame, frame
+from holdfast.web.jobs import PAGE_BYTES_MAX
 from holdfast.web.paths import JOBS
 from holdfast.web.problem import Problem
 from holdfast.web.stream import MEDIA_TYPE, EventStream, piece_of
@@ -28,6 +33,8 @@ router = APIRouter(tags=["events"])
 
 PAGE: Final = 100
 PAGE_MAX: Final = 1_000
+AT_ONCE: Final = 32
+"""So many are read at a time: at most 2 MB."""
 STREAM: Final = {
     MEDIA_TYPE: {
         "schema": {"type": "string"},
@@ -38,7 +45,7 @@ _NUMBER: Final = re.compile(r"[0-9]{1,10}")
 
 
 class EventsPage(TypedDict):
-    """A page of events. `next` is the `after` of the page that follows, or null if these are all that there are by now."""
+    """A page of events, of at most some 4 MB. `next` is the `after` of the page that follows, or null if these are all by now."""
 
     events: list[EventDocument]
     next: Annotated[int | None, Field(description="To be sent as `after`.")]
@@ -68,10 +75,38 @@ async def job_events(
     if wants_stream(request):
         source = JobSource(app, id, await job_batches(app, id, start))
         return EventStream(source, caller, settings, request.app.state.closing)
-    found = await app.store.aread(lambda _: browse.events(id, start, limit + 1))
-    following = found[limit - 1].number if len(found) > limit else None
-    shown = [event_document(event) for event in found[:limit]]
-    return Json({"events": shown, "next": following}, headers={"vary": "accept"})
+    shown = Shown(limit)
+    more = True
+    while more and shown.room:
+        some = shown.room
+        found = await app.store.aread(partial(_events, id, start, some + 1))
+        more, found = len(found) > some, found[:some]
+        shown.add([event_document(event) for event in found])
+        start = found[-1].number if found else start
+    return Json({"events": shown.documents, "next": start if more else None}, headers={"vary": "accept"})
+
+
+class Shown:
+    """A page of events, read a few at a time, for how large one is shows when it was read: it ends at its limit or its bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self.documents: list[dict[str, Any]] = []
+        self._left, self._bytes = limit, 0
+
+    @property
+    def room(self) -> int:
+        """How many events may be read next."""
+        return min(self._left, AT_ONCE) if self._bytes < PAGE_BYTES_MAX else 0
+
+    def add(self, documents: Sequence[dict[str, Any]], read: int | None = None) -> None:
+        """`read` counts those too that the caller may not see."""
+        self.documents += documents
+        self._left -= len(documents) if read is None else read
+        self._bytes += len(msgspec.json.encode(documents))
+
+
+def _events(id: str, after: int, limit: int, _: Moment) -> Op[list[Event]]:
+    return browse.events(id, after, limit)
 
 
 class JobSource:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Query, Request
@@ -17,12 +18,12 @@ from holdfast.domain.document import event_document
 from holdfast.domain.event import Event
 from holdfast.errors import SettingError
 from holdfast.store import browse
-from holdfast.store.feed import Page, cursor_of, feed_begin, feed_check, feed_end, feed_page, job_number
-from holdfast.store.op import Op
+from holdfast.store.feed import Cursor, Page, cursor_of, feed_begin, feed_check, feed_end, feed_page, job_number
+from holdfast.store.op import Moment, Op
 from holdfast.web.access import Caller
 from holdfast.web.dependencies import Reader, TheApp, TheSettings
 from holdfast.web.documents import EventDocument, Json
-from holdfast.web.events import PAGE, PAGE_MAX, STREAM, wants_stream
+from holdfast.web.events import PAGE, PAGE_MAX, STREAM, Shown, wants_stream
 from holdfast.web.frame import frame
 from holdfast.web.problem import Problem
 from holdfast.web.stream import EventStream, piece_of
@@ -38,7 +39,7 @@ class FeedEventDocument(EventDocument):
 
 
 class FeedPage(TypedDict):
-    """A page of what happened. `next` is the `after` of the page that follows; `more` says whether there is one by now."""
+    """A page of what happened, of at most some 4 MB. `next` is the `after` of the next page; `more`: there is one by now."""
 
     events: list[FeedEventDocument]
     next: str
@@ -69,9 +70,14 @@ async def all_events(
     sight = Sight(app, caller)
     if wants_stream(request):
         return EventStream(FeedSource(sight, await feed_batches(app, start)), caller, settings, request.app.state.closing)
-    page = await app.store.aread(lambda _: _page(start, limit))
-    shown = [_document(event) for event in await sight.of(page.events)]
-    return Json({"events": shown, "next": page.cursor.text, "more": page.more}, headers={"vary": "accept"})
+    shown = Shown(limit)
+    page = Page([], await app.store.aread(lambda _: _begin(start)), more=True)
+    while page.more and shown.room:
+        page = await app.store.aread(partial(_next, page.cursor, shown.room))
+        shown.add([_document(event) for event in await sight.of(page.events)], len(page.events))
+        if not page.events:
+            break
+    return Json({"events": shown.documents, "next": page.cursor.text, "more": page.more}, headers={"vary": "accept"})
 
 
 class Sight:
@@ -121,9 +127,12 @@ def _document(event: Event) -> dict[str, Any]:
     return {**event_document(event), "cursor": event.cursor}
 
 
-def _page(after: str | None, limit: int) -> Op[Page]:
-    begin = yield from feed_end() if after is None else feed_check(cursor_of(after)) if after else feed_begin()
-    return (yield from feed_page(begin, limit))
+def _begin(after: str | None) -> Op[Cursor]:
+    return feed_end() if after is None else feed_check(cursor_of(after)) if after else feed_begin()
+
+
+def _next(cursor: Cursor, limit: int, _: Moment) -> Op[Page]:
+    return feed_page(cursor, limit)
 
 
 def _checked(last_event_id: str) -> str:
