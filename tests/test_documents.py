@@ -127,3 +127,12 @@ def test_f1_the_commands_for_postgresql_run_as_printed(tmp_path: Path) -> None:
     assert "1 at work" in shown
     assert "app tasks:app, database " in (tmp_path / "worker.log").read_text(encoding="utf-8")
     assert not list(tmp_path.glob("*.db"))
+
+
+def test_every_file_that_architecture_names_is_there() -> None:
+    package = ROOT / "src" / "holdfast"
+    rooms = "|".join(room.name for room in package.iterdir() if room.is_dir())
+    named = set(re.findall(rf"`((?:{rooms})/[\w/]*)", (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")))
+    assert len(named) > 50
+    missing = {name for name in named if not (package / name).exists() and not (package / f"{name}.py").exists()}
+    assert {name for name in missing if not name.endswith("/NAME")} == set()

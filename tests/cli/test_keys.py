@@ -59,6 +59,7 @@ def test_the_list_shows_what_can_still_be_used(cli: Run, app: Holdfast) -> None:
         (["add", "x", "--scope", "root"], ("scope 'root'", "read, operate, admin")),
         (["add", "x", "-q", "a b"], ("queue 'a b'",)),
         (["add", "x", "-q", "a,,b"], ("empty name",)),
+        (["add", "x", "--expires", "90"], ("--expires '90' has no unit", "90d")),  # F7, as for prune
         (["add", "x", "--expires", "soon"], ("--expires 'soon'", "10m")),
         (["add", "x", "--expires", "2020-01-01T00:00Z"], ("is over already",)),
         (["revoke", "nope"], ("'nope'", "holdfast keys list")),

@@ -61,8 +61,8 @@ def add(
     app: flags.App = None,
     json: flags.Json = False,
 ) -> None:
-    """Operation an API key and print it. It is kept as a hash only: it cannot be shown again."""
-    until = None if expires is None else moment_in("--expires", expires)
+    """Make an API key and print it. It is kept as a hash only: it cannot be shown again."""
+    until = None if expires is None else moment_in("--expires", expires, needs_unit=True)
     queues = listed(queue)
     with open_database(context, url, app) as store:
         made = store.add_key(name, scope, queues, until)

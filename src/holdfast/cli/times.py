@@ -32,8 +32,10 @@ def age_in(flag: str, text: str) -> float:
     return seconds_in(flag, text)
 
 
-def moment_in(flag: str, text: str) -> datetime | float:
+def moment_in(flag: str, text: str, *, needs_unit: bool = False) -> datetime | float:
     """A duration from now, or an ISO time that says its timezone."""
+    if needs_unit and _NUMBER.fullmatch(text.strip()):
+        return age_in(flag, text)
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:

@@ -124,7 +124,7 @@ def _check(source: Endpoint, target: Endpoint) -> None:
 
 
 def _level(source: Endpoint, target: Endpoint, table: Table) -> Iterator[tuple[int, int]]:
-    """Operation the target's table equal; after each batch: how many rows are equal, and how many of them had to be written."""
+    """Make the target's table equal; after each batch: how many rows are equal, and how many of them had to be written."""
     after: Row | None = None
     done = 0
     while True:

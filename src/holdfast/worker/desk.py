@@ -21,7 +21,7 @@ from holdfast.worker.context import Context
 
 class Pool(Protocol):
     def stop(self, run: Run) -> None:
-        """Operation the code stop, as far as that can be done; from any thread."""
+        """Make the code stop, as far as that can be done; from any thread."""
 
 
 class Run:
