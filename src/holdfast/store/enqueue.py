@@ -140,10 +140,7 @@ def _add_all(batch: Batch, start: int, number: int, jobs: Sequence[NewJob], writ
         writing()
         yield statement
         return len(jobs)
-    asked = [
-        New(at, number + at - start, job.options.id or id_text(batch.first_id + at), job.options, job.arguments)
-        for at, job in enumerate(jobs, start)
-    ]
+    asked = [New(at, number + at - start, job.options, job.arguments) for at, job in enumerate(jobs, start)]
     new = 0
     for some in rounds(asked):
         made = yield from with_keys(batch, some)
@@ -152,7 +149,7 @@ def _add_all(batch: Batch, start: int, number: int, jobs: Sequence[NewJob], writ
         added = 0
         for statement in statements:
             added += (yield statement)[0][0]
-        chosen = {new.at: new.id for new in made if new.options.id is not None}
+        chosen = {new.at: id for new in made if (id := new.options.id) is not None}
         if added < len(made):
             yield from _refuse_ids(list(chosen.values()))
         batch.chosen.update(chosen)
@@ -234,7 +231,7 @@ def _rows(batch: Batch, some: list[New]) -> dict[str, Any]:
     columns = list(zip(*[
         (arguments, options.priority, None if options.key is None else options.key.text, options.tags_json, options.meta,
          options.run_after(now), options.parent, options.id)
-        for _, _, _, options, arguments in some
+        for _, _, options, arguments in some
     ], strict=True))  # fmt: skip
     used = [column.count(None) < len(some) for column in columns]
     width = max(place for place, is_used in enumerate(used, 1) if is_used)

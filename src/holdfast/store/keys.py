@@ -18,6 +18,7 @@ from holdfast.domain.message import NOTHING_HIDDEN, Hidden
 from holdfast.errors import Conflict
 from holdfast.store import control
 from holdfast.store.depth import Full
+from holdfast.store.ids import id_text
 from holdfast.store.lane import Pair
 from holdfast.store.op import Moment, Op, Statement, json_of
 
@@ -38,7 +39,6 @@ class New(NamedTuple):
 
     at: int
     seq: int
-    id: str
     options: Options
     arguments: str
 
@@ -62,6 +62,9 @@ class Batch:
     def lane(self, options: Options) -> int:
         return self.lanes[options.queue, options.task]
 
+    def id(self, new: New) -> str:
+        return new.options.id or id_text(self.first_id + new.at)
+
 
 def rounds(asked: list[New]) -> Iterator[list[New]]:
     """Such that no key and no id is in one twice: a repeated one is decided when the job before it is written."""
@@ -70,14 +73,14 @@ def rounds(asked: list[New]) -> Iterator[list[New]]:
         if len(set(names)) == len(names):
             yield asked
             return
-        first: dict[str, New] = {}
+        first: dict[str | int, New] = {}
         repeated = [new for new in asked if first.setdefault(_name(new), new) is not new]
         yield list(first.values())
         asked = repeated
 
 
-def _name(new: New) -> str:
-    return new.id if new.options.key is None else new.options.key.text
+def _name(new: New) -> str | int:
+    return (new.options.id or new.seq) if new.options.key is None else new.options.key.text
 
 
 def with_keys(batch: Batch, asked: list[New]) -> Op[list[New]]:
@@ -132,7 +135,7 @@ def _together(batch: Batch, keyed: list[Keyed]) -> Iterator[tuple[list[Keyed], d
 
     for (scope, until, failed, lane), group in groupby(sorted(keyed, key=lambda each: each[1].text), key=lasts):
         some = list(group)
-        rows = json_of([(key.text, new.seq, new.id) for new, key in some])
+        rows = json_of([(key.text, new.seq, batch.id(new)) for new, key in some])
         yield some, {"now": now, "scope": scope, "until": until, "failed": failed, "lane": lane, "keys": rows}
 
 
