@@ -27,6 +27,9 @@ COMMANDS = [
     "cancel",
     "retry",
     "skip",
+    "queues",
+    "pause",
+    "resume",
     "stats",
     "meters",
     "doctor",
@@ -85,7 +88,7 @@ def test_f30_a_suggestion_reads_as_a_sentence(cli: Run) -> None:
 
 def test_f30_queues_are_listed(cli: Run) -> None:
     cli("enqueue", "tasks", "add", "first=1", "--queue", "mail")
-    assert [line.split()[:2] for line in cli("queues", "-a", "tasks").lines] == [["QUEUE", "READY"], ["mail", "1"]]
+    assert [line.split()[:2] for line in cli("queues", "-a", "tasks").lines] == [["QUEUE", "DEPTH"], ["mail", "1"]]
 
 
 def test_an_unexpected_error_is_one_line_too(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from holdfast.cli.screen import Column, document, line, screen, styled, table
 from holdfast.cli.times import age, span
 from holdfast.cli.trouble import Trouble
 from holdfast.cli.unclaimed import Reason, reasons
-from holdfast.domain.document import job_document, queue_document
+from holdfast.domain.document import job_document
 from holdfast.domain.job import Job
 from holdfast.domain.states import State
 
@@ -60,21 +60,6 @@ def jobs(
         _list(found, reason)
         if len(found) == limit:
             line(Text(f"There may be more: --after {found[-1].id}", style="dim")) if screen().is_terminal else None
-
-
-def queues(context: typer.Context, url: flags.Url = None, app: flags.App = None, json: flags.Json = False) -> None:
-    """List queues, with how many of their jobs are where."""
-    with open_database(context, url, app) as store:
-        found = store.queues()
-    if json:
-        document([queue_document(queue) for queue in found])
-    elif not found:
-        line("No queues.")
-    else:
-        counted = ("ready", "scheduled", "running", "processed", "failed", "cancelled", "skipped")
-        titles = [each.upper() for each in counted]
-        columns = [Column("QUEUE", least=8), *(Column(title, right=True) for title in titles)]
-        table(columns, [[queue.name, *(_count(getattr(queue, each)) for each in counted)] for queue in found])
 
 
 def stats(context: typer.Context, url: flags.Url = None, app: flags.App = None, json: flags.Json = False) -> None:

@@ -23,6 +23,7 @@ from holdfast.cli import (
     maintenance,
     meters,
     move,
+    queues,
     serve,
     show,
     tail,
@@ -47,7 +48,9 @@ for command in (
     act.cancel,
     act.retry,
     act.skip,
-    browse.queues,
+    queues.queues,
+    queues.pause,
+    queues.resume,
     browse.stats,
     meters.meters,
     workers.workers,
@@ -60,6 +63,7 @@ for command in (
     demo_torture.torture,
 ):
     app.command(command.__name__)(command)
+app.add_typer(queues.app)
 app.add_typer(keys.app)
 
 

@@ -129,10 +129,7 @@ def options_of(stored: str | None) -> dict[str, Any] | None:
     """What is stored, by the names that users write; a value of None: the limit was taken away."""
     if stored is None:
         return None
-    fields = _decode(stored)
-    if "rates" in fields:
-        fields["rate"] = fields.pop("rates") or None
-    return fields
+    return dict(("rate", value or None) if name == "rates" else (name, value) for name, value in _decode(stored).items())
 
 
 def shown(limits: Limits) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from holdfast.domain.job import moment_of
-from holdfast.domain.limits import NEVER, Limits, limits_of
+from holdfast.domain.limits import NEVER, Limits, limits_of, options_of
 from holdfast.errors import Changed
 from holdfast.store.op import Moment, Op, Statement, json_of
 
@@ -103,7 +103,7 @@ def resume(moment: Moment, queue: str, actor: str) -> Op[bool]:
 def changes(queue: str, limit: int = CHANGES_MAX) -> Op[list[QueueChange]]:
     """The newest first."""
     rows = yield Statement("queue_changes", {"queue": queue, "limit": limit})
-    return [QueueChange(moment_of(at), actor, action, _decode(detail)) for at, actor, action, detail in rows]
+    return [QueueChange(moment_of(at), actor, action, options_of(detail) or {}) for at, actor, action, detail in rows]
 
 
 def _lock(moment: Moment, queue: str) -> Op[Settings]:
