@@ -17,7 +17,7 @@ from holdfast.domain.job import Job, Options
 from holdfast.domain.retry import Duration, Retry, seconds_of
 from holdfast.errors import SettingError
 from holdfast.events.feed import Feed
-from holdfast.events.webhook.courier import TIMEOUT_SECONDS
+from holdfast.events.webhook.courier import TIMEOUT_SECONDS, Courier
 from holdfast.hooks import Hook
 from holdfast.registry import AnyTask, Registry
 from holdfast.settings import (
@@ -49,13 +49,19 @@ class Holdfast(Client):
         retention: Duration | None = RETENTION_SECONDS,
         clock: Clock | None = None,
         listen_url: str | None = None,
+        webhook_secret: str | None = None,
     ) -> None:
-        """`listen_url` leads past a pooler to the PostgreSQL server itself, for LISTEN; else $HOLDFAST_LISTEN_URL, else `url`."""
+        """`listen_url` leads past a pooler to the PostgreSQL server itself, for LISTEN; else $HOLDFAST_LISTEN_URL, else `url`.
+
+        `webhook_secret` signs callbacks: `whsec_…`, or two with a space between; else $HOLDFAST_WEBHOOK_SECRET.
+        """
         self.url = url_of(url)
         self.store = open_store(self.url, clock, listen_url)
         self.retention_seconds = None if retention is None else min(seconds_of("retention", retention), SECONDS_MAX)
         self.registry = Registry()
         super().__init__(self.store, self.registry, Feed(self.store))
+        if webhook_secret is not None:
+            self.courier = Courier(webhook_secret)
 
     # Tasks
 

@@ -10,11 +10,12 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
 
-from holdfast import Context, Job, Retry, SettingError, State
+from holdfast import Context, Holdfast, Job, Retry, SettingError, State
 from holdfast.domain.bounds import CALLBACK_BODY_BYTES_MAX
 from holdfast.domain.callback import CALLBACK_QUEUE, CallbackRefused
 from holdfast.domain.delivery import Delivery
@@ -280,6 +281,28 @@ def test_a_worker_without_a_secret_says_so_and_sends_nothing(
     monkeypatch.setenv("HOLDFAST_WEBHOOK_SECRET", SECRET)
     deliver(world, 60)
     assert world.get(job).callback_status == "delivered"
+
+
+def test_f31_the_secret_may_be_given_in_code_and_goes_before_the_environment(receiver: Receiver, tmp_path: Path) -> None:
+    with Holdfast(f"sqlite:///{tmp_path / 'jobs.db'}", webhook_secret=OTHER_SECRET) as app:
+
+        @app.task(name="nothing")
+        def nothing() -> None: ...
+
+        job = nothing.using(callback=receiver.url).enqueue()
+        app.worker().run_until_empty()
+        (received,) = receiver.wait()
+        received.verified(OTHER_SECRET)
+        done = app.get(job)
+        assert done is not None
+        assert done.callback_status == "delivered"
+        assert OTHER_SECRET not in repr(vars(app))
+
+
+def test_f31_a_wrong_secret_in_code_is_refused_at_once_and_not_shown() -> None:
+    with pytest.raises(SettingError, match="webhook_secret: secret 1 does not begin with whsec_") as caught:
+        Holdfast("sqlite:///jobs.db", webhook_secret="hunter2-hunter2")
+    assert "hunter2" not in str(caught.value)
 
 
 def test_two_secrets_while_one_is_replaced(world: World, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -483,6 +483,22 @@ def test_a_transaction_that_reads_an_old_snapshot_is_told_so(app: Holdfast, url:
         assert not task.using(on=connection, key=Key("k")).enqueue(2).created
 
 
+@pytest.mark.parametrize("level", [psycopg.IsolationLevel.REPEATABLE_READ, psycopg.IsolationLevel.SERIALIZABLE])
+def test_m2_a_transaction_that_is_the_first_to_use_a_task_makes_one_job_of_one_key(
+    app: Holdfast, url: str, level: psycopg.IsolationLevel
+) -> None:
+    """Its snapshot is older than a lane that another connection would commit for it."""
+    task = app.task(name="first.use")(double)
+    with psycopg.connect(url) as connection:
+        connection.isolation_level = level
+        connection.execute(NOTES)
+        first = task.using(on=connection, key=Key("k")).enqueue(1)
+        second = task.using(on=connection, key=Key("k")).enqueue(1)
+        assert (first.created, second.created, second.id) == (True, False, first.id)
+        assert app.on(connection).get(first.id) == first
+    assert [job.id for job in app.jobs(task=task)] == [first.id]
+
+
 def test_a_read_only_transaction_is_told_so(app: Holdfast, url: str) -> None:
     with psycopg.connect(url) as connection:
         connection.read_only = True

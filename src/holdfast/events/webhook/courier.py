@@ -26,7 +26,7 @@ from holdfast.events.webhook.endpoints import Endpoints, Resting
 from holdfast.events.webhook.resolve import RESOLVE_SECONDS, Resolver, Unresolved, system_resolver, within
 from holdfast.events.webhook.send import LIMITS, Answer, Limits, NotSent, post
 from holdfast.events.webhook.settings import WebhookSettings, allowed_now, settings_of
-from holdfast.events.webhook.signature import SECRET_VARIABLE, headers_of
+from holdfast.events.webhook.signature import SECRET_VARIABLE, headers_of, secrets_of
 
 log = logging.getLogger("holdfast.webhook")
 
@@ -50,7 +50,9 @@ class Teller(Protocol):
 
 
 class Courier:
-    def __init__(self) -> None:
+    def __init__(self, secret: str | None = None) -> None:
+        """`secret` is the one that the code gives; None: that of the environment, at each delivery."""
+        self._secrets = None if secret is None else secrets_of(secret, "webhook_secret")
         self.resolve: Resolver = within(RESOLVE_SECONDS, system_resolver)
         self.limits: Limits = LIMITS
         self._endpoints = Endpoints()
@@ -87,6 +89,8 @@ class Courier:
         began, answer, retry = time.monotonic(), None, _DEFAULT_RETRY
         try:
             settings = settings_of()
+            if self._secrets is not None:
+                settings = settings._replace(secrets=self._secrets)
             retry = settings.retry
             answer = self._call(settings, url, message, event, last=ctx.attempt >= retry.attempts)
             fault = None if 200 <= answer.status < 300 else f"{place_of(url).authority} answered {answer.status}"

@@ -16,9 +16,9 @@ _PREFIX: Final = "whsec_"
 _BYTES_MIN, _BYTES_MAX = 24, 64
 
 
-def secrets_of(text: str) -> tuple[bytes, ...]:
+def secrets_of(text: str, source: str = f"${SECRET_VARIABLE}") -> tuple[bytes, ...]:
     """`whsec_…`, or several with spaces between: a new one beside the old while receivers change over."""
-    return tuple(_secret(each, number) for number, each in enumerate(text.split(), 1))
+    return tuple(_secret(each, number, source) for number, each in enumerate(text.split(), 1))
 
 
 def headers_of(secrets: Sequence[bytes], message: str, timestamp: int, body: bytes) -> dict[str, str]:
@@ -32,19 +32,17 @@ def headers_of(secrets: Sequence[bytes], message: str, timestamp: int, body: byt
     }
 
 
-def _secret(text: str, number: int) -> bytes:
+def _secret(text: str, number: int, source: str) -> bytes:
     """Nothing of it is shown, whatever is wrong with it."""
     rest = text.removeprefix(_PREFIX)
     if rest == text:
-        raise SettingError(f"${SECRET_VARIABLE}: secret {number} does not begin with {_PREFIX}; {_REMEDY}")
+        raise SettingError(f"{source}: secret {number} does not begin with {_PREFIX}; {_REMEDY}")
     try:
         secret = base64.b64decode(rest + "=" * (-len(rest) % 4), validate=True)
     except (binascii.Error, ValueError):
-        raise SettingError(f"${SECRET_VARIABLE}: secret {number} is not base64 after {_PREFIX}; {_REMEDY}") from None
+        raise SettingError(f"{source}: secret {number} is not base64 after {_PREFIX}; {_REMEDY}") from None
     if not _BYTES_MIN <= len(secret) <= _BYTES_MAX:
-        raise SettingError(
-            f"${SECRET_VARIABLE}: secret {number} has {len(secret)} bytes, not {_BYTES_MIN} to {_BYTES_MAX}; {_REMEDY}"
-        )
+        raise SettingError(f"{source}: secret {number} has {len(secret)} bytes, not {_BYTES_MIN} to {_BYTES_MAX}; {_REMEDY}")
     return secret
 
 
