@@ -125,6 +125,7 @@ class Task(Generic[F]):
         meta: dict[str, Any] | None = None,
         parent: str | Job | None = None,
         callback: str | None = None,
+        wait: Duration | None = None,
         on: Any = None,
     ) -> Task[F]:
         """The same task with other options for the jobs that are enqueued through it.
@@ -139,11 +140,12 @@ class Task(Generic[F]):
         meta       plain data that is kept with it
         parent     a job, or the id of one, to find it by: `app.jobs(parent=...)`
         callback   a URL that is told when the job has ended
+        wait       seconds for which `enqueue` waits for room if the queue is full, before it raises `QueueFull`
         on         a connection or session of yours, in whose transaction the job is enqueued
         """
         options = changed(
             self.options, key=key, priority=priority, run_after=run_after, queue=queue, attempts=attempts, id=id, tags=tags,
-            meta=meta, parent=parent, callback=callback,
+            meta=meta, parent=parent, callback=callback, wait=wait,
         )  # fmt: skip
         twin: Task[F] = Task.__new__(Task)
         twin.__dict__.update(self.__dict__, options=options)
@@ -227,6 +229,7 @@ _CHECKS: Final[dict[str, Callable[[Any], dict[str, Any]]]] = {
     "meta": lambda meta: {"meta": _meta(meta)},
     "parent": lambda parent: {"parent": check_id(parent.id if isinstance(parent, Job) else parent)},
     "callback": lambda url: {"callback": check_callback(url)},
+    "wait": lambda wait: {"wait": seconds_of("wait", wait, positive=True)},
 }
 """For each option of `using`, the fields of `Options` that it sets, checked."""
 

@@ -111,3 +111,11 @@ def test_autocommit_without_a_transaction_is_refused(store: World, connection: s
     auto.execute("COMMIT")
     auto.close()
     assert store.state(job) == State.READY
+
+
+def test_an_enqueue_in_the_callers_transaction_does_not_wait_for_room(store: World, connection: sqlite3.Connection) -> None:
+    """On SQLite that transaction would keep every worker from making room."""
+    with pytest.raises(SettingError, match="wait= cannot be used inside a transaction"):
+        store.add.using(on=connection, wait=5).enqueue(1)
+    connection.rollback()
+    assert store.app.jobs() == []

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from holdfast.batch import AsyncBatch, Batch
 from holdfast.client.bulk import AsyncBulkWriter, BulkWriter
@@ -21,6 +24,10 @@ from holdfast.store.op import Moment, Op, Operation
 from holdfast.store.rows import job_of_key
 from holdfast.worker.import_guard import IMPORTING, refuse_while_importing
 
+WAIT_SECONDS: Final = (0.02, 1.0)
+"""Between two looks for room in a full queue: at first, and at most."""
+_chance: Final = random.SystemRandom()  # the program may have seeded the common one for itself
+
 
 class Enqueueing(ClientPart):
     def enqueue(self, job: NewJob) -> Job:
@@ -37,6 +44,19 @@ class Enqueueing(ClientPart):
         return self._enqueue(job)
 
     def _enqueue(self, job: NewJob) -> Job:
+        if not job.options.wait:
+            return self._enqueue_now(job)
+        waits = self._waits(job.options)
+        while True:
+            try:
+                return self._enqueue_now(job)
+            except QueueFull:
+                seconds = next(waits, None)
+                if seconds is None:
+                    raise
+                time.sleep(seconds)
+
+    def _enqueue_now(self, job: NewJob) -> Job:
         options = job.options
         if options.callback is not None:
             self.courier.check(options.callback)
@@ -58,6 +78,19 @@ class Enqueueing(ClientPart):
         return await self._aenqueue(job)
 
     async def _aenqueue(self, job: NewJob) -> Job:
+        if not job.options.wait:
+            return await self._aenqueue_now(job)
+        waits = self._waits(job.options)
+        while True:
+            try:
+                return await self._aenqueue_now(job)
+            except QueueFull:
+                seconds = next(waits, None)
+                if seconds is None:
+                    raise
+                await asyncio.sleep(seconds)
+
+    async def _aenqueue_now(self, job: NewJob) -> Job:
         options = job.options
         if options.callback is not None:
             await self.courier.acheck(options.callback)
@@ -94,6 +127,11 @@ class Enqueueing(ClientPart):
                     await writer.put(Enqueue(chunk), more=self._goes_on(chunk))
             entry.accepted(batch.ids)
             return batch
+
+    def _waits(self, options: Options) -> Iterator[float]:
+        if self._app is not None:
+            raise SettingError("wait= cannot be used inside a transaction, which may keep others from making room; leave it out")
+        return _pauses(options.wait)
 
     def _goes_on(self, chunk: list[NewJob]) -> bool:
         """Whether more is likely to come, and may be made meanwhile: a caller's connection is for one thread."""
@@ -164,6 +202,15 @@ def _all_of(accepted: Accepted, ids: Sequence[str] = ()) -> Accepted:
     )
 
 
+def _pauses(seconds: float) -> Iterator[float]:
+    """Between two looks for room: short at first, then longer; in all, so many seconds."""
+    deadline = time.monotonic() + seconds
+    pause, longest = WAIT_SECONDS
+    while (left := deadline - time.monotonic()) > 0:
+        yield min(left, pause * _chance.uniform(0.5, 1.0))
+        pause = min(longest, pause * 2)
+
+
 def _keep_in(batch: Batch | AsyncBatch) -> Callable[[Accepted], None]:
     def keep(accepted: Accepted) -> None:
         batch.ids._add(accepted)
@@ -179,6 +226,8 @@ def _chunks(jobs: Iterable[NewJob]) -> Iterator[list[NewJob]]:
     for job in jobs:
         if type(job) is not NewJob:
             refuse(job)
+        if job.options.wait:
+            raise SettingError(f"wait={job.options.wait:g} is for single jobs; leave it out, and go on from QueueFull.accepted")
         chunk.append(job)
         size += len(job.arguments)
         if len(chunk) >= ENQUEUE_BATCH_MAX or size >= BATCH_BYTES_MAX:

@@ -65,6 +65,8 @@ class Options(msgspec.Struct, frozen=True):
     meta: str | None = None
     parent: str | None = None
     callback: str | None = None
+    wait: float = 0.0
+    """Seconds for which its enqueue waits for room in a full queue."""
 
     def run_after(self, now: int) -> int | None:
         """Wall microseconds before which it must not run; None: it is ready at once."""
