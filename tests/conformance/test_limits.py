@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import Breaker, Job, Key, Lease, QueueFull, Rate, RetryAfter, SettingError, State
+from holdfast.testing import run_to_empty
 from tests.conformance.world import World
 
 
@@ -358,3 +359,42 @@ def test_a_worker_keeps_the_limits_of_its_queues(store: World) -> None:
     store.once.enqueue("x")
     store.app.worker(concurrency=8).run_until_empty()
     assert store.app.stats() == {"add": {"succeeded": 20}, "once": {"succeeded": 1}}
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_worker_that_runs_until_empty_leaves_a_paused_queue_and_counts_its_jobs(store: World, declared: bool) -> None:
+    store.app.queue("default", paused=declared)
+    enqueue(store, 3)
+    store.once.enqueue("x")
+    if not declared:
+        store.app.pause("default")
+    left = store.app.worker().run_until_empty()
+    assert (left.ready, left.running) == (3, 0)
+    assert store.app.stats() == {"add": {"ready": 3}, "once": {"succeeded": 1}}
+
+
+def test_run_to_empty_moves_the_clock_past_gaps_rates_and_breakers(store: World) -> None:
+    store.app.queue("default", gap=10, concurrency=1)
+    store.app.queue("other", rate=Rate(1, per=60))
+    enqueue(store, 4)
+    for _ in range(3):
+        store.once.enqueue("x")
+    began = store.clock.now()
+    run_to_empty(store.app, store.clock)
+    assert store.app.stats() == {"add": {"succeeded": 4}, "once": {"succeeded": 3}}
+    assert (store.clock.now() - began) / 1e6 == 120
+    run_to_empty(store.app, store.clock)
+    assert (store.clock.now() - began) / 1e6 == 120, "a closed queue without jobs is nothing to wait for"
+
+
+def test_run_to_empty_leaves_a_paused_queue(store: World) -> None:
+    enqueue(store, 2)
+    store.app.pause("default")
+    began = store.clock.now()
+    run_to_empty(store.app, store.clock)
+    assert store.clock.now() == began
+    assert store.app.stats() == {"add": {"ready": 2}}
+    store.app.pause("default", 60)
+    run_to_empty(store.app, store.clock)
+    assert store.app.stats() == {"add": {"succeeded": 2}}
+    assert (store.clock.now() - began) / 1e6 == 60

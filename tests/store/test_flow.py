@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,6 +13,7 @@ import pytest
 from tests.conformance.world import World
 from tests.servers import plain
 from tests.until import until
+from tests.workers import working
 
 
 class At:
@@ -68,3 +71,39 @@ def test_l3_what_ends_and_what_runs_is_read_at_once(store: World) -> None:
         assert claiming.result(30) is None, "the gap holds"
     store.clock.advance(10)
     assert store.app.claim() is not None
+
+
+def test_a_queue_that_a_transaction_holds_is_asked_for_a_few_times_a_second_and_starts_when_it_is_let_go(store: World) -> None:
+    store.app.queue("default", concurrency=5)
+    store.app.enqueue_many(store.add.bind(number) for number in range(3))
+    worker, looks = store.another(), list[float]()
+    worker.queue("default", concurrency=5)
+    worker.store.probe = lambda what: looks.append(time.monotonic()) if what in {"lock_queues", "work_to_do"} else None
+    with psycopg.connect(plain(store.url)) as connection:
+        store.app.on(connection).claim()
+        with working(worker):
+            until(lambda: len(looks) > 8, "it has looked a few times")
+            threading.Event().wait(2)  # blocks on purpose: how often it looks in that time is what is measured
+            lately = [at for at in looks if at > time.monotonic() - 1.5]
+            assert len(lately) <= 20, f"{len(lately)} looks in 1.5 s"
+            assert store.app.stats() == {"add": {"ready": 3}}
+            began = time.monotonic()
+            connection.rollback()
+            until(lambda: store.app.stats() == {"add": {"succeeded": 3}}, "all have run")
+            assert time.monotonic() - began < 1.0
+
+
+def test_a_claim_by_hand_waits_for_a_claim_of_another_and_not_for_one_that_stays_open(store: World) -> None:
+    store.app.queue("default", concurrency=5)
+    store.app.enqueue_many(store.add.bind(number) for number in range(3))
+    assert store.app.claim() is not None
+    other = store.another()
+    other.queue("default", concurrency=5)
+    with psycopg.connect(plain(store.url)) as connection, ThreadPoolExecutor(1) as pool:
+        store.app.on(connection).claim()
+        began = time.monotonic()
+        assert other.claim() is None
+        assert 0.3 < time.monotonic() - began < 5.0
+        claiming = pool.submit(other.claim)
+        connection.commit()
+        assert claiming.result(30) is not None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import socket
+import time
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from holdfast.client.part import ClientPart
 from holdfast.domain import codec
@@ -29,6 +31,13 @@ from holdfast.store.settle import settle as write_reports
 from holdfast.task import Task
 from holdfast.worker.context import check_meter
 
+BUSY_SECONDS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.0)
+"""Pauses between looks at a queue that another transaction has locked: a claim of another worker takes a moment."""
+
+
+class Busy:
+    """Another transaction has locked a queue with limits: whether a job of it may start is not known yet."""
+
 
 class ByHand(ClientPart):
     def claim(
@@ -39,8 +48,14 @@ class ByHand(ClientPart):
         worker: str | None = None,
         seconds: Duration = LEASE_SECONDS,
     ) -> Lease | None:
-        """The most urgent job, leased for so many seconds; None if nothing is ready."""
-        return self._database.write(self._claim(queues, tasks, worker, seconds))
+        """The most urgent job, leased for so many seconds; None if nothing is ready, or may start now."""
+        operation = self._claim(queues, tasks, worker, seconds)
+        for pause in BUSY_SECONDS:
+            found = self._database.write(operation)
+            if not isinstance(found, Busy):
+                return found
+            time.sleep(pause)
+        return None
 
     async def aclaim(
         self,
@@ -51,7 +66,13 @@ class ByHand(ClientPart):
         seconds: Duration = LEASE_SECONDS,
     ) -> Lease | None:
         """The async twin of `claim`."""
-        return await self._database.awrite(self._claim(queues, tasks, worker, seconds))
+        operation = self._claim(queues, tasks, worker, seconds)
+        for pause in BUSY_SECONDS:
+            found = await self._database.awrite(operation)
+            if not isinstance(found, Busy):
+                return found
+            await asyncio.sleep(pause)
+        return None
 
     def _claim(
         self,
@@ -59,14 +80,14 @@ class ByHand(ClientPart):
         tasks: Sequence[Task[Any] | str] | Task[Any] | str | None,
         worker: str | None,
         seconds: Duration,
-    ) -> Operation[Lease | None]:
+    ) -> Operation[Lease | Busy | None]:
         lease = seconds_of("lease", seconds, positive=True)
         several = [tasks] if isinstance(tasks, str | Task) else tasks  # text is a sequence too, but of letters
         wanted = None if several is None else [task.name if isinstance(task, Task) else task for task in several]
         queues = [queues] if isinstance(queues, str) else queues
         name = worker or f"{socket.gethostname()}-{os.getpid()}"
 
-        def run(moment: Moment) -> Op[Lease | None]:
+        def run(moment: Moment) -> Op[Lease | Busy | None]:
             yield from tend.expire(moment)
             yield from tend.promote(moment)
             lanes = yield from claim.ready_lanes(moment, queues, wanted)
@@ -78,7 +99,7 @@ class ByHand(ClientPart):
             claimed = yield from claim.claim(moment, claim.Holder(worker, name, micros), lanes, 1)
             if not claimed.jobs:  # other workers are taking what is ready
                 yield Statement("remove_worker_by_hand", {"worker": worker})
-                return None
+                return Busy() if claimed.busy else None
             (found,) = claimed.jobs
             lane = claimed.lanes[found.lane]
             job = job_of_claimed(found, lane.task, lane.queue, self._registry.decoders)

@@ -200,9 +200,9 @@ def lane_names() -> Op[dict[int, tuple[str, str]]]:
     return {lane: (queue, task) for lane, queue, task in (yield Statement("lane_names"))}
 
 
-def work_left(lanes: Sequence[int]) -> Op[tuple[bool, bool]]:
-    """Whether anything is ready, and whether anything is running, in these lanes."""
-    ready, running = (yield Statement("work_left", {"lanes": json_of(list(lanes))}))[0]
+def work_left(lanes: Sequence[int], closed: int) -> Op[tuple[bool, bool]]:
+    """Whether anything is ready, and whether anything is running, in these lanes; without queues that are closed until then."""
+    ready, running = (yield Statement("work_left", {"lanes": json_of(list(lanes)), "closed": closed}))[0]
     return bool(ready), bool(running)
 
 

@@ -93,6 +93,8 @@ class Claim(NamedTuple):
     """Where the next claim begins, if this one is committed."""
     partial: bool
     """It took less than the limit, but did not look everywhere: there may be more."""
+    busy: bool = False
+    """Another transaction has locked a queue with limits: nothing of it could be taken."""
 
 
 NOTHING: Final = Claim([], {}, Cursor(), partial=False)
@@ -121,9 +123,9 @@ def claim(
     if limited:
         yield from flows.keep(moment)
     after = before.moved(moment.tick, places, enough=len(offers) == limit)
-    partial = flows.busy or (bool(before.places) and len(offers) < limit)
+    partial = bool(before.places) and len(offers) < limit
     if not offers:
-        return Claim([], {}, after, partial)
+        return Claim([], {}, after, partial, flows.busy)
     leases = {lane.number: holder.leases[lane.task] for lane in lanes if lane.task in holder.leases}
     fields = {
         "offers": json_of(offers),
@@ -139,7 +141,7 @@ def claim(
     if not rows:
         raise WorkerGone(f"worker {holder.name} was given up for dead by the others")
     taken = {row[0]: Claimed._make(row) for row in rows}
-    return Claim([taken[seq] for _, seq, _, _ in offers], {lane.number: lane for lane in lanes}, after, partial)
+    return Claim([taken[seq] for _, seq, _, _ in offers], {lane.number: lane for lane in lanes}, after, partial, flows.busy)
 
 
 def _offers(

@@ -49,8 +49,11 @@ class QueueChange(msgspec.Struct, frozen=True):
 
 def declare(moment: Moment, queue: str, fields: Mapping[str, Any], actor: str) -> Op[None]:
     """What the code says. If that is new, it replaces what was changed live."""
-    before = yield from _lock(moment, queue)
     declared = json_of(fields)
+    known = yield Statement("queue_limits", {"queue": queue})
+    if known and known[0][0] == declared:
+        return  # without a lock, which a claim in a caller's transaction may hold for long
+    before = yield from _lock(moment, queue)
     if before.declared != declared:
         yield from _write(moment, queue, before._replace(declared=declared, live=None))
         yield from _log(moment, queue, actor, "declared", fields)

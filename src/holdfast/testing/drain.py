@@ -28,8 +28,9 @@ def run_to_empty(
 ) -> int:
     """Work until nothing is ready or running; how many times the clock was moved on.
 
-    clock    the app's own ManualClock: it is moved to the time of the next scheduled job, again and again, until nothing
-             is scheduled any more, so that retries, snoozes and delayed jobs all run now. Without it they are left.
+    clock    the app's own ManualClock: it is moved to the time of the next scheduled job, or at which a closed queue opens,
+             again and again, until nothing is scheduled any more, so that retries, snoozes and delayed jobs all run now.
+             Without it they are left.
     until    how far the clock may be moved: a moment, or seconds from now. Jobs beyond it are left, and the clock stops there.
     seconds  real time; after it the jobs that still run are handed back and `TimeoutError` is raised.
     """
@@ -49,7 +50,7 @@ async def arun_to_empty(
     last = _last(app, clock, until)
     moves = 0
     while True:
-        await _work(app, queues, concurrency, seconds)
+        await _work(app, clock, queues, concurrency, seconds)
         due = app.store.read(tend.next_due)
         if clock is None or due is None or (last is not None and due > last):
             break
@@ -62,9 +63,10 @@ async def arun_to_empty(
     return moves
 
 
-async def _work(app: Holdfast, queues: list[str] | None, concurrency: int, seconds: float) -> None:
+async def _work(app: Holdfast, clock: ManualClock | None, queues: list[str] | None, concurrency: int, seconds: float) -> None:
     worker = app.worker(queues, concurrency, "run-to-empty", grace=0)
     worker._retention_seconds = None  # a clock that is moved by weeks must not sweep away what the test looks at next
+    worker._patient = clock is None  # else the clock is moved to the time at which a closed queue opens
     try:
         await asyncio.wait_for(worker.arun_until_empty(), seconds)
     except TimeoutError:

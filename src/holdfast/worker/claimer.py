@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from holdfast.domain.limits import NEVER
 from holdfast.registry import AnyTask
 from holdfast.store import browse, claim, workers
 from holdfast.store.browse import Left
@@ -79,11 +80,14 @@ class Claimer:
 
         return self._store.read(run, urgent=True)
 
-    def is_empty(self) -> bool:
-        """Whether nothing is ready or running, here or elsewhere, in this worker's lanes."""
+    def is_empty(self, patient: bool) -> bool:
+        """Whether nothing is ready or running, here or elsewhere, in this worker's lanes.
 
-        def run(_: Moment) -> Op[bool]:
+        What is ready in a queue that lets nothing start does not count, if that has no end; nor, unless `patient`, if it has.
+        """
+
+        def run(moment: Moment) -> Op[bool]:
             lanes = yield from claim.lanes(self._config.queues, self._tasks)
-            return not any((yield from browse.work_left(lanes)))
+            return not any((yield from browse.work_left(lanes, NEVER if patient else moment.now + 1)))
 
         return self._store.read(run, urgent=True)

@@ -8,6 +8,7 @@ shares nothing with the user's code but the desk, so a blocked event loop cannot
 from __future__ import annotations
 
 import logging
+import math
 import random
 import time
 from collections.abc import Callable
@@ -41,6 +42,7 @@ from holdfast.worker.prefetch import Prefetch
 from holdfast.worker.reports import ReportQueue
 from holdfast.worker.timing import (
     BEATS_PER_LEASE,
+    BUSY_SECONDS,
     CLOSING_SECONDS,
     DELAY_SECONDS,
     NOTICE_SECONDS,
@@ -101,7 +103,9 @@ class Clerk:
         self._woken = True
         self._found: workers.Work | None = None
         self._tended_at = self._pruned_at = self._filed_at = self._looked_at = 0.0
-        self._failures = 0
+        self._failures = self._busy = 0
+        self._again_at = math.inf
+        """When to look again at a queue that another transaction had locked."""
         self._in_doubt = False
         self._unproven = False
         self._generation = 0
@@ -213,6 +217,8 @@ class Clerk:
             self._desk.outcomes.append((run, Released("it waited for a slot too long; others may have one")))
         self._prefetch.count(now, self._reports.gather(now))
         reports, found = self._reports.due(now), self._found
+        if now >= self._again_at:
+            self._again_at, self._woken = math.inf, True
         return Facts(
             reports=reports,
             may_delay=self._prefetch.may_delay_commit(reports, now - self._filed_at),
@@ -244,6 +250,8 @@ class Clerk:
         self._woken = False
         self._found = self._claimer.look(self.worker, claims, int((retention or 0.0) * 1e6) if pruning else None)
         self._looked_at = self._tended_at = time.monotonic()
+        if not self._found.ready:
+            self._busy = 0
 
     def _file(self, action: File) -> None:
         size = action.claim
@@ -350,11 +358,19 @@ class Clerk:
             self._take_in_tended(filed.tended)
         claimed = filed.claim
         self._woken = self._woken or (size > 0 and (len(claimed.jobs) == size or claimed.partial))
+        if size:
+            self._look_again(claimed.busy)
         if claimed.jobs:
             now = time.monotonic()
-            self._start(self._desk.add([self._as_run(each, claimed, now) for each in claimed.jobs]))
+            self._start(self._desk.add([self._as_run(each, claimed, now) for each in _limited_first(claimed)]))
             if not (self._woken or self._desk.outcomes):
                 time.sleep(START_SECONDS)
+
+    def _look_again(self, busy: bool) -> None:
+        """A claim of another worker takes a moment; a transaction of a caller's may stay open for long."""
+        low, high = BUSY_SECONDS
+        self._busy = min(self._busy + 1, 10) if busy else 0
+        self._again_at = time.monotonic() + min(high, low * 2.0 ** (self._busy - 1)) if busy else math.inf
 
     def _end_runs(self, settled: Settled, reports: list[Report]) -> None:
         busy = [report for report in reports if report.seq in settled.busy and not (report.written or report.recalled)]
@@ -428,7 +444,8 @@ class Clerk:
     def _pause(self, closing: bool) -> float:
         """Until the next thing that is known to be due; a commit or an outcome ends it earlier."""
         beat = self._claimer.lease_min / 1e6 / BEATS_PER_LEASE / 2
-        pause = min(TEND_SECONDS - (time.monotonic() - self._tended_at), beat, self._due_in())
+        now = time.monotonic()
+        pause = min(TEND_SECONDS - (now - self._tended_at), beat, self._due_in(), self._again_at - now)
         if self._reports.speaking:
             pause = min(pause, REPORT_SECONDS)
         if closing:
@@ -469,22 +486,32 @@ class Clerk:
 
     def idle(self) -> bool:
         """Whether there is nothing to commit and the last look found nothing to claim."""
-        return not (self._woken or self._reports.waiting or self._desk.outcomes)
+        return not (self._woken or self._again_at < math.inf or self._reports.waiting or self._desk.outcomes)
 
-    def check_empty(self, retries: bool) -> bool:
-        """Whether nothing is ready, due or running, here or elsewhere, in its lanes; nor backs off, if that is asked."""
+    def check_empty(self, retries: bool, patient: bool) -> bool:
+        """Whether nothing is ready, due or running, here or elsewhere, in its lanes; nor backs off, if that is asked.
+
+        patient  Wait for queues that let nothing start for a time.
+        """
         try:
             found = self._claimer.look(self.worker, claims=True, retention=None)
             if found.ready or self._due_in() <= 0:
                 self._woken = True
                 return False
-            return self._claimer.is_empty() and not (retries and self._claimer.left().retrying)
+            return self._claimer.is_empty(patient) and not (retries and self._claimer.left().retrying)
         except StoreUnavailable:
             return False  # it is not known
 
     def left(self) -> Left:
         """What there is in this worker's lanes."""
         return self._claimer.left()
+
+
+def _limited_first(claim: Claim) -> list[Claimed]:
+    """There are no more of them than free slots, so that each starts now, at the time that its queue counts."""
+    if not any(lane.limited for lane in claim.lanes.values()):
+        return claim.jobs
+    return sorted(claim.jobs, key=lambda each: -claim.lanes[each.lane].limited)
 
 
 def _nothing(value: object) -> Op[object]:

@@ -28,6 +28,10 @@ RETRY_SECONDS: Final = (0.05, 2.0)
 CLOSING_SECONDS: Final = 0.05
 """How often a worker that is stopping looks whether its runs have ended. Halved: no effect."""
 
+BUSY_SECONDS: Final = (0.005, 0.25)
+"""The first and the longest pause before a queue is looked at again that another transaction has locked. Halved, a transaction
+that is left open costs twice as many claims."""
+
 # Reports
 
 REPORT_SECONDS: Final = 0.05

@@ -68,6 +68,8 @@ class Worker:
         self._retention_seconds, self._callbacks = retention_seconds, callbacks
         self._stops = 0
         self._until_empty = self._retries = False
+        self._patient = True
+        """It also waits for queues that are closed for a time, when it runs until nothing is left."""
         self._interrupted = False
         self._left: Left | None = None
         self._clerk: Clerk | None = None
@@ -88,6 +90,8 @@ class Worker:
 
     def run_until_empty(self, *, retries: bool = False) -> Left:
         """Work until nothing is ready or running; how many jobs are left, for example for later.
+
+        A queue that lets nothing start for a time (a rate, a gap) is waited for; one that is paused until it is resumed is not.
 
         Ctrl-C lets running jobs finish, for at most `grace` seconds; a second one hands them back. KeyboardInterrupt follows.
 
@@ -250,7 +254,7 @@ class Worker:
             and clerk is not None
             and self.desk.held() == 0
             and clerk.idle()
-            and clerk.check_empty(self._retries)
+            and clerk.check_empty(self._retries, self._patient)
         ):
             self._stops = 1
             return True

@@ -1,4 +1,7 @@
--- When the next scheduled job is due, or a queue that was closed for a time may open.
+-- When the next scheduled job is due, or a queue that was closed for a time, and has a job, may open.
 SELECT min(due)
   FROM (SELECT min(run_after) AS due FROM {schema}.scheduled
-        UNION ALL SELECT min(closed_until) FROM {schema}.queue WHERE closed_until > :now::bigint) AS next
+        UNION ALL
+        SELECT min(closed_until) FROM {schema}.queue AS queue
+         WHERE closed_until > :now::bigint AND closed_until < 9223372036854775807
+           AND EXISTS (SELECT 1 FROM {schema}.ready AS ready JOIN {schema}.lane AS lane ON lane.lane = ready.lane WHERE lane.queue = queue.name)) AS next

@@ -33,4 +33,7 @@ SELECT :claims::integer = 1 AND EXISTS (
                          AND EXISTS (SELECT 1 FROM {schema}.running AS running WHERE running.worker = worker.id)),
        (SELECT min(due)
           FROM (SELECT min(run_after) AS due FROM {schema}.scheduled
-                UNION ALL SELECT min(closed_until) FROM {schema}.queue WHERE closed_until > :now::bigint) AS next)
+                UNION ALL
+                SELECT min(closed_until) FROM {schema}.queue AS queue
+                 WHERE closed_until > :now::bigint AND closed_until < 9223372036854775807
+                   AND EXISTS (SELECT 1 FROM {schema}.ready AS ready JOIN {schema}.lane AS lane ON lane.lane = ready.lane WHERE lane.queue = queue.name)) AS next)
