@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-pythons test-psycopg check bench bench-postgresql torture torture-postgresql chaos faults restores streams bench-watchers clean
+.PHONY: demo test test-pythons test-psycopg check bench bench-postgresql torture torture-postgresql chaos faults restores limits streams bench-watchers clean
 
 # Tests wait for processes, leases and servers half of the time: one more at work than there are cores.
 CREW := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
@@ -68,6 +68,9 @@ faults: $(VENV)/.installed-test  ## one kind of fault of a PostgreSQL server und
 
 restores: $(VENV)/.installed-test  ## an older copy of the database put in its place under load: ARGS="--on cluster --times 20 --seed 7"
 	@$(BIN)/python -m chaos.restores $(ARGS)
+
+limits: $(VENV)/.installed-test  ## limits of queues with workers that are killed: ARGS="--on postgresql --runs 50000 --seed 7"
+	@$(BIN)/python -m chaos.limits $(ARGS)
 
 chaos: $(VENV)/.installed-test  ## the tests that take a minute: each kind of fault, a few times
 	@$(BIN)/python -m pytest -q -m chaos $(ARGS)

@@ -164,6 +164,17 @@ def test_r3_a_gap_and_a_breaker_heal_when_the_clock_was_set_back() -> None:
     assert queue.start()
 
 
+def test_r4_processes_whose_clocks_differ_give_no_start_away() -> None:
+    """Each knows the server's clock by a measurement of its own, some milliseconds off."""
+    queue, starts = Queue(Limits(rates=(Rate(100, burst=5),))), 0
+    for turn in range(2_000):
+        skew = 0.004 if turn % 2 else 0.0
+        queue.advance(skew)
+        starts += queue.start() is not None
+        queue.advance(0.001 - skew)
+    assert 195 <= starts <= 206
+
+
 def test_b1_one_job_that_fails_again_and_again_opens_nothing() -> None:
     queue = Queue(Limits(breaker=Breaker(after=2)))
     for _ in range(10):
@@ -260,7 +271,7 @@ def test_l12_a_limit_that_is_lowered_below_what_runs_lets_nothing_start() -> Non
 
 RATES = [Rate(1), Rate(5, per=10, burst=3), Rate(1, per=7, burst=2), Rate(30, per=60)]
 BREAKERS = [Breaker(after=1, base=3, cap=10), Breaker(after=3, base=5, cap=5)]
-LONGEST_SECONDS = 11
+LONGEST_SECONDS = 16
 """No limit here holds a queue up for longer."""
 KINDS = ["succeeded", "failed", "backed_off", "expired", "released", "snoozed", "cancelled"]
 limits_any = st.builds(

@@ -18,9 +18,15 @@ FAILURES: Final = frozenset({"failed", "backed_off", "expired"})
 """Events that end a run, and what they mean for a breaker; every other end says nothing about what the job calls."""
 
 
+SKEW_MICROS: Final = 5 * 1_000_000
+"""A clock that is behind by less is another process's, which measures the server's time a little otherwise."""
+
+
 class Memory(msgspec.Struct, frozen=True):
     """What a queue remembers from claim to claim."""
 
+    seen_at: int = 0
+    """The latest time at which it was looked at."""
     ended_at: int = 0
     """When a run ended last."""
     next_at: dict[int, int] = {}
@@ -66,8 +72,10 @@ class Block(NamedTuple):
 
 class Flow:
     def __init__(self, limits: Limits, memory: Memory, now: int, running: int, pause: Pause | None = None) -> None:
-        self.limits, self.now, self.running, self.pause = limits, now, running, pause
-        self.memory = _healed(memory, limits, now)
+        # Between processes whose clocks differ, time stands still; to go back with each of them would give starts away.
+        self.now = memory.seen_at if 0 < memory.seen_at - now < SKEW_MICROS else now
+        self.limits, self.running, self.pause = limits, running, pause
+        self.memory = _healed(memory, limits, self.now)
 
     # Starts
 
@@ -154,6 +162,7 @@ def _healed(memory: Memory, limits: Limits, now: int) -> Memory:
         memory = msgspec.structs.replace(memory, failed=(), opened=0, open_until=0, open_for=0, probe=None)
     return msgspec.structs.replace(
         memory,
+        seen_at=now,
         next_at=dict(_next_at(memory, limits.rates, now)),
         ended_at=min(memory.ended_at, now),
         open_until=min(memory.open_until, now + memory.open_for),
