@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from holdfast.domain.limits import OPTIONS
 from holdfast.domain.states import diagram
 from tests.servers import new_database
 
@@ -136,3 +137,25 @@ def test_every_file_that_architecture_names_is_there() -> None:
     assert len(named) > 50
     missing = {name for name in named if not (package / name).exists() and not (package / f"{name}.py").exists()}
     assert {name for name in missing if not name.endswith("/NAME")} == set()
+
+
+FLOW = (ROOT / "docs" / "flow.md").read_text(encoding="utf-8")
+
+
+def test_the_program_in_the_document_about_limits_prints_what_it_says(tmp_path: Path) -> None:
+    fences = re.findall(r"^```(\w*)\n(.*?)^```$", FLOW, flags=re.DOTALL | re.MULTILINE)
+    program = next(block for language, block in fences if language == "python")
+    shown = next(block for _, block in fences if block.startswith("$ python tasks.py"))
+    (tmp_path / "tasks.py").write_text(program, encoding="utf-8")
+    ran = subprocess.run([sys.executable, "tasks.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    assert ran.stdout == shown.partition("\n")[2]
+    said = run_as_printed(shell_lines(FLOW), program, tmp_path)
+    assert "llm has max_depth=50 concurrency=2 rate=60/min:10,1000/h breaker=2,15,300\n" in said
+    assert said.splitlines()[-1] == "llm has max_depth=50 concurrency=1 rate=60/min gap=10s breaker=2,15,300"
+    titles = next(line for line in FLOW.splitlines() if line.startswith("QUEUE "))
+    assert re.sub(r" +", " ", titles) in re.sub(r" +", " ", said)
+
+
+def test_the_document_about_limits_names_every_limit() -> None:
+    named = re.findall(r"^\| `(\w+)` \|", FLOW, flags=re.MULTILINE)
+    assert sorted(named) == sorted(OPTIONS)

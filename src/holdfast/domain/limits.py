@@ -129,7 +129,8 @@ def options_of(stored: str | None) -> dict[str, Any] | None:
     """What is stored, by the names that users write; a value of None: the limit was taken away."""
     if stored is None:
         return None
-    return dict(("rate", value or None) if name == "rates" else (name, value) for name, value in _decode(stored).items())
+    fields = {"rate" if name == "rates" else name: value for name, value in _decode(stored).items()}
+    return {name: value or None if name in ("rate", "gap") else value for name, value in fields.items()}
 
 
 def shown(limits: Limits) -> dict[str, Any]:
