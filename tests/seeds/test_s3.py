@@ -6,16 +6,21 @@ All of what it does, and none of what it gets wrong. The functions below are its
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdfast import Conflict, Fatal, Holdfast, Job, Key, Lease, LeaseLost, Retry, Skip, Task
 from holdfast.testing import ManualClock, run_to_empty
-from tests.seeds.elsewhere import DIES_WITH_A_JOB, run_there
+from tests.seeds.elsewhere import DIES_WITH_A_JOB, PRELUDE, run_there
+from tests.until import until
 
 Backfill = Task[Callable[[str], str]]
 
@@ -438,3 +443,49 @@ def test_one_at_a_time_holds_however_many_processes_were_started(
         thread.join(60)
     assert overlaps == 0
     assert app.stats() == {"transcribe": {"succeeded": 60}}
+
+
+AUDIO = """
+import time
+app.queue("audio", concurrency=1)
+@app.task(name="audio", queue="audio", retry=Retry(attempts=9, delays=[0.01]))
+def audio(number):
+    with open(sys.argv[2], "a", buffering=1) as ledger:
+        ledger.write(f"start {time.monotonic()} {os.getpid()}\\n")
+        time.sleep(0.02)
+        ledger.write(f"end {time.monotonic()} {os.getpid()}\\n")
+app.worker(concurrency=4, lease=1).run_until_empty()
+"""
+
+
+def test_one_at_a_time_holds_when_four_processes_are_killed_in_the_middle(holdfast_url: str, tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger"
+    ledger.touch()
+
+    def start() -> list[subprocess.Popen[bytes]]:
+        command = [sys.executable, "-c", PRELUDE + AUDIO, holdfast_url, str(ledger)]
+        return [subprocess.Popen(command) for _ in range(4)]
+
+    with Holdfast(holdfast_url) as app:
+        app.queue("audio", concurrency=1)
+
+        @app.task(name="audio", queue="audio")
+        def audio(number: int) -> None: ...
+
+        app.enqueue_many(audio.bind(number) for number in range(30))
+        first = start()
+        until(lambda: ledger.read_text().count("end") >= 5, "some have run")
+        for process in first:
+            process.kill()
+        killed = time.monotonic()
+        for process in (*first, *start()):
+            process.wait(60)
+        assert app.stats() == {"audio": {"succeeded": 30}}
+    running: dict[str, float] = {}
+    for what, at, pid in sorted((line.split() for line in ledger.read_text().splitlines()), key=lambda line: float(line[1])):
+        if what == "end":
+            running.pop(pid)
+            continue
+        running = {other: since for other, since in running.items() if not (since < killed <= float(at))}  # they ended with it
+        assert not running, "two at once"
+        running[pid] = float(at)

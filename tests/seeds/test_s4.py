@@ -1,14 +1,16 @@
-"""S4, LLM analysis behind a web page: what it needs of the engine. (Bounds, pace and breakers come with the limits.)"""
+"""S4, LLM analysis behind a web page: a bounded queue, one job at a time, a pace, and a pause after failures in a row."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import ExitStack
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, QueueFull, Retry
+from holdfast import Breaker, Fatal, Holdfast, QueueFull, Retry
 from holdfast.testing import ManualClock, run_to_empty
 from tests.seeds.elsewhere import run_there
 
@@ -113,8 +115,94 @@ def test_processed_and_failed_are_counted_in_the_store(app: Holdfast, holdfast_u
     assert run_there(holdfast_url, "answer(app.stats())") == [{"call": {"succeeded": 2, "failed": 1}}]
 
 
-def test_a_full_queue_has_its_error_with_the_seconds_to_wait() -> None:
-    assert QueueFull("queue 'llm' is full", retry_after=12.5).retry_after == 12.5
+def declare(app: Holdfast) -> Holdfast:
+    """The whole of its settings."""
+    app.queue("llm", max_depth=50, concurrency=1, gap=10, breaker=Breaker(after=2, base=15, cap=300))
+    return app
+
+
+def starts(app: Holdfast, clock: ManualClock, works: bool = True, seconds: int = 400) -> list[int]:
+    """Every second a look, a run of no time; after how many seconds jobs have started."""
+    found = []
+    for second in range(seconds):
+        if (lease := app.claim(seconds=600)) is not None:
+            found.append(second)
+            app.finish(lease, "ok") if works else app.fail(lease, Fatal("throttled"))
+        clock.advance(1)
+    return found
+
+
+def test_a_bounded_queue_of_50_is_full_with_the_seconds_to_wait(app: Holdfast) -> None:
+    analyse = declare(app).task_named("analyse")
+    for number in range(50):
+        analyse.enqueue(f"{number}.pdf", {"model": "big"})
+    with pytest.raises(QueueFull, match="queue llm is full: 50 of 50 jobs wait") as full:
+        analyse.enqueue("51.pdf", {"model": "big"})
+    assert full.value.retry_after >= 1
+    assert app.claim() is not None
+    assert analyse.enqueue("51.pdf", {"model": "big"}).created
+
+
+def test_one_at_a_time_and_ten_seconds_from_an_end_to_the_next_start(app: Holdfast, holdfast_clock: ManualClock) -> None:
+    analyse = declare(app).task_named("analyse")
+    app.enqueue_many(analyse.bind(f"{number}.pdf", {"model": "big"}) for number in range(5))
+    lease = app.claim(seconds=600)
+    assert lease is not None
+    holdfast_clock.advance(120)
+    assert app.claim() is None
+    app.finish(lease, "ok")
+    assert starts(app, holdfast_clock) == [10, 20, 30, 40]
+
+
+def test_it_does_not_pause_when_nothing_is_queued(app: Holdfast, holdfast_clock: ManualClock) -> None:
+    analyse = declare(app).task_named("analyse")
+    for _ in range(3):
+        analyse.enqueue("a.pdf", {"model": "big"})
+        assert starts(app, holdfast_clock, seconds=11) == [0]
+
+
+def test_after_two_failures_in_a_row_it_backs_off_from_15_seconds_to_5_minutes_until_the_first_success(
+    app: Holdfast, holdfast_clock: ManualClock
+) -> None:
+    analyse = declare(app).task_named("analyse")
+    app.enqueue_many(analyse.bind(f"{number}.pdf", {"model": "big"}) for number in range(20))
+    failing = starts(app, holdfast_clock, works=False, seconds=1076)
+    assert [after - before for before, after in pairwise(failing)] == [10, 15, 30, 60, 120, 240, 300, 300]
+    holdfast_clock.advance(300)
+    assert starts(app, holdfast_clock, seconds=35) == [0, 10, 20, 30]
+
+
+def test_the_pace_holds_over_several_processes(app: Holdfast, holdfast_url: str, holdfast_clock: ManualClock) -> None:
+    analyse = declare(app).task_named("analyse")
+    app.enqueue_many(analyse.bind(f"{number}.pdf", {"model": "big"}) for number in range(8))
+    with ExitStack() as stack:
+        apps = [declare(stack.enter_context(Holdfast(holdfast_url, clock=holdfast_clock))) for _ in range(4)]
+        found: list[int] = []
+        for second in range(60):
+            for each in apps:
+                if (lease := each.claim(seconds=600)) is not None:
+                    found.append(second)
+                    each.finish(lease, "ok")
+            holdfast_clock.advance(1)
+    assert found == [0, 10, 20, 30, 40, 50]
+
+
+def test_its_status(app: Holdfast, holdfast_clock: ManualClock) -> None:
+    analyse = declare(app).task_named("analyse")
+    app.enqueue_many(analyse.bind(f"{number}.pdf", {"model": "big"}) for number in range(7))
+    starts(app, holdfast_clock, seconds=15)
+    (llm,) = [queue for queue in app.queues() if queue.name == "llm"]
+    assert (llm.depth, llm.max_depth, llm.running) == (5, 50, 0)
+
+
+def test_the_pace_and_the_backoff_survive_a_restart(app: Holdfast, holdfast_url: str, holdfast_clock: ManualClock) -> None:
+    analyse = declare(app).task_named("analyse")
+    app.enqueue_many(analyse.bind(f"{number}.pdf", {"model": "big"}) for number in range(9))
+    assert starts(app, holdfast_clock, works=False, seconds=12) == [0, 10]
+    app.close()
+    with Holdfast(holdfast_url, clock=holdfast_clock) as again:
+        declare(again)
+        assert starts(again, holdfast_clock, seconds=25) == [13, 23]
 
 
 # Gets wrong
