@@ -518,3 +518,17 @@ def test_f17_ready_jobs_without_a_worker_are_not_shown_as_well(puppets: Puppets,
     expect(page.locator("#unserved")).to_contain_text("No worker takes queue parked (")
     puppets.app.cancel(job.id)
     expect(page.locator(f'tr[data-id="{job.id}"] .at-note')).not_to_contain_text("no worker takes")
+
+
+def test_p2_a_queue_that_is_paused_or_full_is_named_with_who_and_why(puppets: Puppets, server: ThreadServer, page: Page) -> None:
+    (job,) = puppets.park()
+    puppets.app.pause("parked", 600, reason="<b>down</b>", actor="kim")
+    puppets.app.change_queue("parked", max_depth=1)
+    page.goto(f"{server.url}/?queue=parked")
+    closed = page.locator("#closed")
+    expect(closed).to_contain_text(re.compile(r"Queue parked is paused by kim, .*, until \d\d:\d\d:\d\d: <b>down</b>"))
+    expect(closed).to_contain_text("jobs wait; new ones are refused")
+    puppets.app.resume("parked")
+    puppets.app.change_queue("parked", max_depth=None)
+    expect(closed).to_be_hidden()
+    puppets.app.cancel(job.id)

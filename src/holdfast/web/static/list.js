@@ -103,7 +103,7 @@ function showClosed(queues) {
 function closed({ name, paused, breaker, depth, max_depth: most }) {
   const lines = [];
   if (paused) lines.push([foreign(name), " is paused", ...by(paused), ...until(paused), paused.reason ? ": " : "", foreign(paused.reason)]);
-  if (breaker && breaker.state !== "closed") lines.push([foreign(name), ` is stopped by failures, ${breaker.state}`, ...until(breaker)]);
+  if (breaker && breaker.state !== "closed") lines.push([foreign(name), `: breaker ${breaker.state}`, ...until(breaker)]);
   if (most !== null && depth >= most) lines.push([foreign(name), ` is full: ${depth} of ${most} jobs wait; new ones are refused`]);
   return lines.map((words) => ["Queue ", ...words]);
 }
