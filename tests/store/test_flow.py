@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
+from holdfast import QueueFull
 from tests.conformance.world import World
 from tests.servers import plain
 from tests.until import until
@@ -107,3 +108,35 @@ def test_a_claim_by_hand_waits_for_a_claim_of_another_and_not_for_one_that_stays
         claiming = pool.submit(other.claim)
         connection.commit()
         assert claiming.result(30) is not None
+
+
+def test_d1_a_place_that_a_transaction_took_comes_back_when_it_is_rolled_back(store: World) -> None:
+    store.app.queue("default", max_depth=3)
+    store.add.enqueue(1)
+    with psycopg.connect(plain(store.url)) as connection:
+        here = store.app.on(connection)
+        for number in range(2):
+            here.enqueue(store.add.bind(number))
+        with pytest.raises(QueueFull):
+            here.enqueue(store.add.bind(9))
+        connection.rollback()
+    store.add.enqueue(2)
+    store.add.enqueue(3)
+    with pytest.raises(QueueFull):
+        store.add.enqueue(4)
+
+
+def test_d1_an_enqueue_waits_for_a_transaction_that_stays_open_and_other_queues_do_not(store: World) -> None:
+    store.app.queue("default", max_depth=3)
+    store.add.enqueue(1)
+    store.once.enqueue("x")
+    with psycopg.connect(plain(store.url)) as connection, ThreadPoolExecutor(1) as pool:
+        store.app.on(connection).enqueue(store.add.bind(2))
+        waiting = pool.submit(store.add.enqueue, 3)
+        until(lambda: waits(store), "it waits for the depth")
+        began = time.monotonic()
+        store.once.enqueue("y")
+        took = time.monotonic() - began
+        connection.rollback()
+        assert waiting.result(30).created
+        assert took < 2.0, f"another queue's job waited for {took:.1f} s"

@@ -26,6 +26,8 @@ from holdfast.store.op import Alone, Moment, Op, Operation, Shortcut, Statement,
 
 NUMBERS_MAX: Final = 4_096
 """How many consecutive numbers one `next_job` gives at most."""
+_BOUNDED: Final[set[str]] = set()
+"""Queues that this process has seen to be bounded: a hint. Their enqueues leave the writer for quick operations alone."""
 _CALLBACKS: Final[Pair] = (CALLBACK_QUEUE, CALLBACK_TASK)
 
 
@@ -82,6 +84,8 @@ class Enqueue(Shortcut[Accepted]):
 
     @property
     def is_quick(self) -> bool:  # type: ignore[override]
+        if _BOUNDED and any(job.options.queue in _BOUNDED for job in self.jobs):
+            return False  # it may wait for the depth's row, which a caller's transaction may hold for long
         return len(self.jobs) <= SMALL_ENQUEUE_MAX and self.joins
 
     @property
@@ -125,6 +129,7 @@ def _add(batch: Batch, start: int, jobs: Sequence[NewJob], writing: Callable[[],
     lanes = yield from add_lanes(pairs, found)
     batch.lanes = lanes.numbers
     if lanes.bounded:
+        _BOUNDED.update(lanes.bounded)
         depths = yield from depth.lock(lanes.bounded)
         if depths:
             return (yield from _add_within(batch, start, number, jobs, writing, depths))
