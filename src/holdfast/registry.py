@@ -28,6 +28,8 @@ class Registry:
         """What the code declares of its queues."""
         self.undeclared: dict[str, dict[str, Any]] = {}
         """Of these, what may not be in the database yet."""
+        self.bounded: set[str] = set()
+        """Queues that were seen to accept only so many jobs: a hint."""
 
     def add(self, task: AnyTask) -> None:
         if task.name in self.tasks or task.name in self.internal:

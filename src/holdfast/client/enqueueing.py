@@ -61,7 +61,7 @@ class Enqueueing(ClientPart):
         if options.callback is not None:
             self.courier.check(options.callback)
         if options.key is None:  # else another job may have it
-            return self._new(job, _all_of(self._database.write(Enqueue((job,)))))
+            return self._new(job, self._all_of(self._database.write(self._one(job))))
         return self._accepted(job, *self._database.write(self._enqueue_one(job)))
 
     async def aenqueue(self, job: NewJob) -> Job:
@@ -95,7 +95,7 @@ class Enqueueing(ClientPart):
         if options.callback is not None:
             await self.courier.acheck(options.callback)
         if options.key is None:  # else another job may have it
-            return self._new(job, _all_of(await self._database.awrite(Enqueue((job,)))))
+            return self._new(job, self._all_of(await self._database.awrite(self._one(job))))
         return self._accepted(job, *await self._database.awrite(self._enqueue_one(job)))
 
     def enqueue_many(self, jobs: Iterable[NewJob]) -> Batch:
@@ -132,6 +132,14 @@ class Enqueueing(ClientPart):
         if self._app is not None:
             raise SettingError("wait= cannot be used inside a transaction, which may keep others from making room; leave it out")
         return _pauses(options.wait)
+
+    def _one(self, job: NewJob) -> Enqueue:
+        return Enqueue((job,), bounded=job.options.queue in self._registry.bounded)
+
+    def _all_of(self, accepted: Accepted) -> Accepted:
+        if accepted.bounded:
+            self._registry.bounded |= accepted.bounded
+        return _all_of(accepted)
 
     def _goes_on(self, chunk: list[NewJob]) -> bool:
         """Whether more is likely to come, and may be made meanwhile: a caller's connection is for one thread."""

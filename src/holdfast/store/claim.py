@@ -126,7 +126,14 @@ def claim(
     partial = bool(before.places) and len(offers) < limit
     if not offers:
         return Claim([], {}, after, partial, flows.busy)
+    jobs = yield from _take(moment, holder, lanes, offers)
+    return Claim(jobs, {lane.number: lane for lane in lanes}, after, partial, flows.busy)
+
+
+def _take(moment: Moment, holder: Holder, lanes: Sequence[Lane], offers: list[Offer]) -> Op[list[Claimed]]:
+    """The jobs that were offered, in that order; the attempt of each is counted."""
     leases = {lane.number: holder.leases[lane.task] for lane in lanes if lane.task in holder.leases}
+    limited = [lane.number for lane in lanes if lane.limited]
     fields = {
         "offers": json_of(offers),
         "now": moment.now,
@@ -134,14 +141,14 @@ def claim(
         "since": holder.since,
         "lease": holder.lease,
         "leases": json_of(leases) if leases else None,
-        "limited": json_of([lane.number for lane in limited]) if limited else None,
+        "limited": json_of(limited) if limited else None,
         "event_prefix": f'{{"worker":{json_of(holder.name)},"attempt":',
     }
     rows = yield Statement("claim_jobs", fields)
     if not rows:
         raise WorkerGone(f"worker {holder.name} was given up for dead by the others")
     taken = {row[0]: Claimed._make(row) for row in rows}
-    return Claim([taken[seq] for _, seq, _, _ in offers], {lane.number: lane for lane in lanes}, after, partial, flows.busy)
+    return [taken[seq] for _, seq, _, _ in offers]
 
 
 def _offers(

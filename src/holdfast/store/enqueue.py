@@ -26,8 +26,6 @@ from holdfast.store.op import Alone, Moment, Op, Operation, Shortcut, Statement,
 
 NUMBERS_MAX: Final = 4_096
 """How many consecutive numbers one `next_job` gives at most."""
-_BOUNDED: Final[set[str]] = set()
-"""Queues that this process has seen to be bounded: a hint. Their enqueues leave the writer for quick operations alone."""
 _CALLBACKS: Final[Pair] = (CALLBACK_QUEUE, CALLBACK_TASK)
 
 
@@ -39,6 +37,8 @@ class Accepted(msgspec.Struct, frozen=True):
     created_at: int
     chosen: dict[int, str] = {}
     existing: dict[int, Existing] = {}
+    bounded: frozenset[str] = frozenset()
+    """Their queues that are bounded."""
     full: Full | None = None
     """Set where a bounded queue had no room: only the first `count` jobs were accepted."""
 
@@ -57,9 +57,12 @@ class Accepted(msgspec.Struct, frozen=True):
 class Enqueue(Shortcut[Accepted]):
     """The operation that accepts these jobs."""
 
-    def __init__(self, jobs: Sequence[NewJob], writing: Callable[[], None] = lambda: None) -> None:
-        """writing  Called when all is decided, and the statement that writes the jobs is the next."""
-        self.jobs, self._writing = jobs, writing
+    def __init__(self, jobs: Sequence[NewJob], writing: Callable[[], None] = lambda: None, *, bounded: bool = False) -> None:
+        """
+        writing  Called when all is decided, and the statement that writes the jobs is the next.
+        bounded  A hint that their queue is: then it may wait for the depth's row, which a caller's transaction can hold for long.
+        """
+        self.jobs, self._writing, self._bounded = jobs, writing, bounded
 
     def __call__(self, moment: Moment) -> Op[Accepted]:
         return enqueue(moment, self.jobs, self._writing)
@@ -84,9 +87,7 @@ class Enqueue(Shortcut[Accepted]):
 
     @property
     def is_quick(self) -> bool:  # type: ignore[override]
-        if _BOUNDED and any(job.options.queue in _BOUNDED for job in self.jobs):
-            return False  # it may wait for the depth's row, which a caller's transaction may hold for long
-        return len(self.jobs) <= SMALL_ENQUEUE_MAX and self.joins
+        return not self._bounded and len(self.jobs) <= SMALL_ENQUEUE_MAX and self.joins
 
     @property
     def joins(self) -> bool:
@@ -119,7 +120,7 @@ def enqueue(moment: Moment, jobs: Sequence[NewJob], writing: Callable[[], None] 
         count += yield from _add(batch, count, jobs[count : count + NUMBERS_MAX], writing)
     if batch.replaced:  # not before: this adds jobs, and the numbers above were only looked up
         yield from announce(moment, batch.replaced)
-    return Accepted(batch.first_id, count, moment.now, batch.chosen, batch.existing, batch.full)
+    return Accepted(batch.first_id, count, moment.now, batch.chosen, batch.existing, frozenset(batch.bounded), batch.full)
 
 
 def _add(batch: Batch, start: int, jobs: Sequence[NewJob], writing: Callable[[], None]) -> Op[int]:
@@ -129,7 +130,7 @@ def _add(batch: Batch, start: int, jobs: Sequence[NewJob], writing: Callable[[],
     lanes = yield from add_lanes(pairs, found)
     batch.lanes = lanes.numbers
     if lanes.bounded:
-        _BOUNDED.update(lanes.bounded)
+        batch.bounded |= lanes.bounded
         depths = yield from depth.lock(lanes.bounded)
         if depths:
             return (yield from _add_within(batch, start, number, jobs, writing, depths))

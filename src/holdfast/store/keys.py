@@ -57,6 +57,7 @@ class Batch:
         self.replaced: dict[int, Hidden] = {}
         """Jobs with a callback that lost their key to one of this batch, by their numbers."""
 
+        self.bounded: set[str] = set()
         self.full: Full | None = None
 
     def lane(self, options: Options) -> int:
