@@ -86,6 +86,7 @@ def run_as_printed(lines: list[str], program: str, where: Path) -> str:
     script = ["set -e"]
     for line in lines:
         is_worker = line.startswith("holdfast worker")
+        script += ["touch worker.log"] if is_worker else []  # the background may be late
         script += [f"{line} 2> worker.log & trap 'kill %1; wait' EXIT" if is_worker else line]
         script += ["until grep -q 'works on' worker.log; do :; done"] if is_worker else []
     folder = Path(sys.executable).parent
