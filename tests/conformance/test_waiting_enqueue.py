@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from holdfast import Holdfast, Job, QueueFull, SettingError, Task
 from tests.conformance.world import STORES, World
 from tests.until import PATIENCE, until
+from tests.workers import working
 
 Enqueue = Callable[["Task[Callable[[int], None]]", int], Job]
 BOTH = pytest.mark.parametrize(
@@ -20,18 +20,6 @@ BOTH = pytest.mark.parametrize(
     [lambda task, number: task.enqueue(number), lambda task, number: asyncio.run(task.aenqueue(number))],
     ids=["sync", "async"],
 )
-
-
-@contextmanager
-def at_work(app: Holdfast) -> Iterator[None]:
-    worker = app.worker(concurrency=1)
-    thread = threading.Thread(target=worker.run)
-    thread.start()
-    try:
-        yield
-    finally:
-        worker.stop()
-        thread.join(PATIENCE)
 
 
 @pytest.fixture(params=sorted(STORES))
@@ -54,7 +42,7 @@ def test_d1_it_waits_until_a_worker_has_made_room(app: Holdfast, enqueue: Enqueu
     def hold(number: int) -> None:
         go.acquire(timeout=PATIENCE)
 
-    with at_work(app):
+    with working(app, concurrency=1):
         hold.enqueue(0)
         until(lambda: app.queues()[0].running == 1, "the worker takes the first job")
         hold.enqueue(1)

@@ -452,7 +452,7 @@ app.queue("audio", concurrency=1)
 def audio(number):
     with open(sys.argv[2], "a", buffering=1) as ledger:
         ledger.write(f"start {time.monotonic()} {os.getpid()}\\n")
-        time.sleep(0.02)
+        time.sleep(0.02)  # blocks on purpose: another run would show beside it
         ledger.write(f"end {time.monotonic()} {os.getpid()}\\n")
 app.worker(concurrency=4, lease=1).run_until_empty()
 """
